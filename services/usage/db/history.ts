@@ -7,6 +7,8 @@ import { firstIdAt } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
 import { startsBetween, tiers, weekMs } from '../domain/parts.ts';
 import type { Subject } from '../domain/subject.ts';
+import type { InstantRange } from '../domain/time-buckets.ts';
+import { arrayOf } from './binary.ts';
 import { bucketedSums } from './bucketed-sums.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
@@ -34,23 +36,34 @@ export function pageOfEvents(
     // No more than there are: those of a rare model are searched for no longer than until the last one is found.
     const limit = Math.min(query.limit, total - query.offset);
     if (limit <= 0) return { rows: [], total };
-    const around = await aroundPage(client, { ...query, startMs, endMs, limit });
-    return { rows: await listEvents(client, { ...query, ...around, limit }), total };
+    const place = await placeOfPage(client, { ...query, startMs, endMs, limit });
+    return { rows: await listEvents(client, { ...query, ...place, limit }), total };
   };
   return sqlTransaction(database, page, { isolationLevel: IsolationLevel.REPEATABLE_READ });
 }
 
-/** Events, newest first. */
+/** Events of some ranges, newest first, as the ranges are. */
 export async function listEvents(
   client: Sql,
-  query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
+  query: EventQuery & { ranges: readonly InstantRange[]; limit: number; offset: number },
 ): Promise<EventRow[]> {
+  const { ranges } = query;
   const parameters = new Parameters();
-  const where = listed(parameters, query);
+  const where = listed(parameters, { ...query, startMs: ranges.at(-1)!.startMs, endMs: ranges[0]!.endMs });
+  const ids = (end: keyof InstantRange) =>
+    parameters.add(
+      ranges.map((range) => firstIdAt(range[end])),
+      'uuid[]',
+    );
+  const events =
+    ranges.length === 1
+      ? `events where ${where}`
+      : `unnest(${ids('startMs')}, ${ids('endMs')}) as range (first_id, end_id) cross join lateral (
+          select * from events where ${where} and id >= first_id and id < end_id offset 0) as events`;
   const limit = parameters.add(query.limit, 'bigint');
   const offset = parameters.add(query.offset, 'bigint');
   const { rows } = await client.query<EventRow>({
-    text: `select * from events where ${where} order by id desc limit ${limit} offset ${offset}`,
+    text: `select events.* from ${events} order by id desc limit ${limit} offset ${offset}`,
     values: parameters.values,
   });
   return rows;
@@ -76,7 +89,7 @@ export async function pageOfRequest(
 }
 
 /** The conditions on listed events. */
-function listed(parameters: Parameters, query: EventQuery & { startMs: number; endMs: number }): string {
+function listed(parameters: Parameters, query: EventQuery & InstantRange): string {
   const conditions = [narrowing(parameters, query.subject, query.filter)];
   if (query.success !== undefined) conditions.push(`success = ${parameters.add(query.success, 'boolean')}`);
   if (query.requestId) conditions.push(`request_id = ${parameters.add(query.requestId, 'text')}`);
@@ -130,41 +143,75 @@ async function countEvents(client: Sql, query: EventQuery): Promise<{ total: num
 /** How far in pages are found by reading past the events before them, which is cheaper than to ask for sums. */
 const readPastMax = 500;
 
-/** The most buckets whose sums are read to skip some. */
-const bucketsMax = 1_000;
+const [{ widthMs: quarterHourMs }, ...coarserTiers] = tiers;
 
 /**
- * The part of a range in which a page lies, and its offset there: the weeks, days and quarter hours around it are left out by their sums. To
- * read past a million events, which a filter may pick from many more, would take longer than a statement may.
+ * The parts of a range in which a page lies, newest first, and its offset there. By their sums, weeks, days and quarter hours are left out that
+ * come before it, or have nothing for it: to read past a million events, which a filter may pick from many more, would take longer than a
+ * statement may.
  */
-async function aroundPage(
+async function placeOfPage(
   client: Sql,
-  query: EventQuery & { startMs: number; endMs: number; limit: number; offset: number },
-): Promise<{ startMs: number; endMs: number; offset: number }> {
-  const { subject, filter, success, limit } = query;
-  let { startMs, endMs, offset } = query;
-  if (query.requestId || offset <= readPastMax) return { startMs, endMs, offset };
-  for (const tier of tiers.toReversed()) {
-    if ((endMs - startMs) / tier.widthMs > bucketsMax) break;
-    const startsMs = [startMs, ...startsBetween(startMs, endMs, tier)];
-    const sums = await bucketedSums(client, { subject, filter, startsMs, endMs });
-    /** How many events lie after the bucket, and how many after the page's end of time. */
+  query: EventQuery & InstantRange & { limit: number; offset: number },
+): Promise<{ ranges: readonly InstantRange[]; offset: number }> {
+  const { subject, filter, success, startMs, endMs, limit } = query;
+  let { offset } = query;
+  let ranges: InstantRange[] = [{ startMs, endMs }];
+  // The others are next to each other in an index.
+  const isPicked = Boolean(filter?.model || filter?.endpoint);
+  if (query.requestId || (offset <= readPastMax && !isPicked)) return { ranges, offset };
+  /** Of some buckets, newest first, keeps those of the page. */
+  const keep = (buckets: readonly (InstantRange & Counts)[]): void => {
+    ranges = [];
     let later = 0;
     let skipped = 0;
-    for (const { bucket, requests, successful_requests: succeeded } of sums.sort((a, b) => b.bucket - a.bucket)) {
+    for (const { startMs, endMs, requests, successful_requests: succeeded } of buckets) {
       const count = Number(success === undefined ? requests : success ? succeeded : requests - succeeded);
-      startMs = startsMs[bucket]!;
-      if (later + count <= offset) {
-        endMs = startMs;
-        skipped = later + count;
-      } else if (later + count >= offset + limit) {
-        break;
-      }
+      if (count === 0) continue;
       later += count;
+      if (later <= offset) skipped = later;
+      else ranges.push({ startMs, endMs });
+      if (later >= offset + limit) break;
     }
     offset -= skipped;
+  };
+  for (const tier of coarserTiers.toReversed()) {
+    const [{ startMs }, { endMs }] = [ranges.at(-1)!, ranges[0]!];
+    const startsMs = [startMs, ...startsBetween(startMs, endMs, tier)];
+    const sums = await bucketedSums(client, { subject, filter, startsMs, endMs });
+    sums.sort((a, b) => b.bucket - a.bucket);
+    keep(sums.map((sum) => ({ ...sum, startMs: startsMs[sum.bucket]!, endMs: startsMs[sum.bucket + 1] ?? endMs })));
   }
-  return { startMs, endMs, offset };
+  keep(await quarterHours(client, { subject, filter, ranges }));
+  return { ranges, offset };
+}
+
+type Counts = { requests: bigint; successful_requests: bigint };
+
+/** The quarter hours of some ranges that have events, newest first. */
+async function quarterHours(
+  client: Sql,
+  { subject, filter, ranges }: Pick<EventQuery, 'subject' | 'filter'> & { ranges: readonly InstantRange[] },
+): Promise<(InstantRange & Counts)[]> {
+  const parameters = new Parameters();
+  const where = narrowing(parameters, subject, filter);
+  const times = (end: keyof InstantRange) =>
+    parameters.add(
+      arrayOf('timestamptz', ranges, (range) => range[end]),
+      'timestamptz[]',
+    );
+  const { rows } = await client.query<Counts & { bucket_start: Date }>({
+    text: `select bucket_start, sum(requests)::bigint as requests, sum(successful_requests)::bigint as successful_requests
+      from unnest(${times('startMs')}, ${times('endMs')}) as range (from_time, to_time) cross join lateral (
+        select bucket_start, requests, successful_requests from rollups
+        where ${where} and bucket_start >= from_time and bucket_start < to_time offset 0) as rows
+      group by bucket_start order by bucket_start desc`,
+    values: parameters.values,
+  });
+  return rows.map(({ bucket_start, ...counts }) => {
+    const startMs = bucket_start.getTime();
+    return { ...counts, startMs, endMs: startMs + quarterHourMs };
+  });
 }
 
 /** The start of the oldest month whose events are kept; roll-ups are kept for longer. */

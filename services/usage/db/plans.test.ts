@@ -107,7 +107,7 @@ test('latencies and recent activity of a key read no other key’s events', asyn
 });
 
 test('a few failed calls are found without reading those that succeeded', async () => {
-  const query = { subject: { tenantId, userId: null }, filter: undefined, ...range, success: false };
+  const query = { subject: { tenantId, userId: null }, filter: undefined, ...range, ranges: [range], success: false };
   const plan = await planOf((database) => listEvents(database, { ...query, limit: 25, offset: 0 }));
   expect(plan).toMatch(/Index Scan/);
   expect(plan).not.toMatch(/Seq Scan|success/);
@@ -115,7 +115,9 @@ test('a few failed calls are found without reading those that succeeded', async 
 
 test('a call is found by its request id without reading any other', async () => {
   const query = { subject: { tenantId, userId: null }, filter: undefined, success: undefined, requestId: 'req_1' };
-  const plan = await planOf((database) => listEvents(database, { ...query, ...range, limit: 25, offset: 0 }));
+  const plan = await planOf((database) =>
+    listEvents(database, { ...query, ...range, ranges: [range], limit: 25, offset: 0 }),
+  );
   expect(plan).toMatch(/Index .* events_\d+_\d+_request_id/);
   expect(plan).not.toContain('Seq Scan');
 });
@@ -162,6 +164,24 @@ test('a model’s events are read only where it was used, and none of a model th
   expect([ids, total]).toEqual([newestFirst(events), 3]);
   // Between the two days of use and a week after: the organization has 500 in all, 18 a day.
   expect(read).toBeLessThan(10 * 18);
+});
+
+test('a model’s few events are found without reading those of others in between', async () => {
+  const events = Array.from({ length: 10 }, (_, place) =>
+    testEvent(testNowMs - (2 * place + 1) * 86_400_000, { model: 'sparse', success: place % 3 !== 0 }),
+  );
+  await usage.client.record({ events }, asService());
+  const ofPage = (page: Partial<Parameters<typeof pageOfEvents>[1]>) =>
+    readPage({ filter: { model: 'sparse' }, limit: 4, ...page });
+  const ids = newestFirst(events);
+  for (const offset of [0, 5, 9]) {
+    const page = await ofPage({ offset });
+    expect([page.ids, page.total]).toEqual([ids.slice(offset, offset + 4), 10]);
+    // The organization has 18 a day.
+    expect(page.read).toBeLessThan(18);
+  }
+  const failed = newestFirst(events.filter(({ success }) => !success));
+  expect(await ofPage({ success: false, offset: 1 })).toMatchObject({ ids: failed.slice(1), total: 4 });
 });
 
 test('a page far back reads no more than the events of a quarter hour besides its own', async () => {
