@@ -11,6 +11,7 @@ import { InvitationEntity, type InvitationRow, nobody } from './db/invitation.en
 import { invitationMailKey, withdrawPending } from './db/invitation.repository.ts';
 import type { UserRow } from './db/user.entity.ts';
 import type { AuthDeps } from './deps.ts';
+import { platformChain } from './domain/audit-chain.ts';
 import { invitationLifetimeMs } from './domain/invitation-status.ts';
 import { invitationMail } from './domain/mail-texts.ts';
 import { mayInvite } from './domain/member-rules.ts';
@@ -95,15 +96,16 @@ export async function withdrawUnfit(
 const notOf = (tenantId: string) => [{ tenantId: { $ne: tenantId } }, { tenantId: null }];
 
 /**
- * Withdraws a pending invitation of an organization; one that is over stays as it is. Fails with NOT_FOUND, or CONFLICT if it was accepted:
+ * Withdraws a pending invitation of an organization, or, for null, one that makes a new one; one that is over stays as it is. Fails with NOT_FOUND, or CONFLICT if it was accepted:
  * whoever did so may be a stranger, as with a mistyped address, and stays.
  */
 export function withdrawInvitation(
-  where: { id: string; tenantId: string },
+  where: { id: string; tenantId: string | null },
   by: Author,
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
 ): Promise<void> {
-  return transactionInTurn(database, { tenantId: where.tenantId, signal: by.signal }, async (em) => {
+  const turn = { tenantId: where.tenantId ?? platformChain, signal: by.signal };
+  return transactionInTurn(database, turn, async (em) => {
     await judgeAgain(em, by);
     await withdrawInvitations(em, where, () => by.actor, { clock });
     const invitation = await em.findOne(InvitationEntity, where, { disableIdentityMap: true });

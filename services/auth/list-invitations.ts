@@ -4,9 +4,9 @@ import { invitationMessage } from './db/invitation.message.ts';
 import { pageOfInvitations } from './db/invitation.repository.ts';
 import type { AuthDeps } from './deps.ts';
 
-/** One page of an organization's invitations, each with its current status. */
+/** One page of an organization's invitations, or, for null, of those that make a new one; each with its current status. */
 export async function invitationsOf(
-  tenantId: string,
+  tenantId: string | null,
   request: Pick<ListInvitationsRequest, 'page' | 'status'>,
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
 ) {

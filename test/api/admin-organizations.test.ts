@@ -148,6 +148,45 @@ test('an operator gives an owner to an organization that has none', async () => 
   }
 });
 
+test('an operator sees and withdraws the invitation of an owner whose organization does not exist yet', async () => {
+  const call = (method: string, path: string, body?: unknown) =>
+    gateway.call(method, `/api/v1/admin/${path}`, operator, body);
+  const invited = async (ownerEmail: string, name?: string) => {
+    const { json } = await call('POST', 'organizations', { owner_email: ownerEmail, name });
+    const mail = await call('GET', `mail?search=${ownerEmail}`);
+    return { ...json, token: /\?token=([\w-]+)/.exec(mail.json.data[0].text)![1] };
+  };
+  const accept = (token: string) =>
+    gateway.call('POST', '/api/v1/auth/accept-invite', undefined, {
+      token,
+      password: 'Str0ng-password',
+      organization_name: 'Of a founder',
+    });
+  const listed = async (status: string) => (await call('GET', `invitations?status=${status}`)).json.data;
+  const mistyped = await invited('foundr@example.com');
+  const founder = await invited('founder@example.com');
+  const named = await invited('owner-of-fourth@example.com', 'Fourth');
+  expect(mistyped.organization).toBeNull();
+  expect(await listed('pending')).toEqual([founder.invitation, mistyped.invitation]);
+
+  // That to an organization is withdrawn under its organization alone.
+  expect((await call('DELETE', `invitations/${named.invitation.id}`)).status).toBe(404);
+  for (let time = 0; time < 2; time += 1) {
+    expect((await call('DELETE', `invitations/${mistyped.invitation.id}`)).status).toBe(204);
+  }
+  expect(await listed('withdrawn')).toEqual([{ ...mistyped.invitation, status: 'withdrawn' }]);
+  expect((await accept(mistyped.token)).json.error).toMatchObject({ code: 'invalid_code' });
+  const { data } = (await call('GET', 'audit-events?type=invitation_withdrawn&limit=1')).json;
+  expect(data).toMatchObject([
+    { tenant_id: null, actor: { type: 'operator' }, target: { type: 'invitation', id: mistyped.invitation.id } },
+  ]);
+
+  expect((await accept(founder.token)).status).toBe(201);
+  const late = await call('DELETE', `invitations/${founder.invitation.id}`);
+  expect([late.status, late.json.error.code]).toEqual([409, 'conflict']);
+  expect(await listed('pending')).toEqual([]);
+});
+
 test('an organization that does not exist has no key quota and gets none', async () => {
   const nobody = randomUUID();
   const answers = [

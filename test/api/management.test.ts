@@ -162,6 +162,7 @@ describe('an id in a path that is not a UUID', () => {
     ['DELETE', '/admin/deployments/ID'],
     ['PATCH', '/admin/users/ID', { is_active: true }],
     ['POST', '/admin/coupons/ID/disable'],
+    ['DELETE', '/admin/invitations/ID'],
   ])('is answered by %s %s as one that does not exist', async (method, path, body) => {
     const named = path.replace('ORGANIZATION', organization);
     const answer = await call(method, named.replace('ID', unknown), body);

@@ -127,6 +127,8 @@ test('a member is refused what admins may do, an owner what operators may do', a
     ['PATCH', `/admin/organizations/${fixture.owner.tenantId}`, { name: 'Mine' }],
     ['POST', `/admin/organizations/${fixture.owner.tenantId}/suspend`],
     ['POST', `/admin/organizations/${fixture.owner.tenantId}/restore`],
+    ['GET', '/admin/invitations'],
+    ['DELETE', '/admin/invitations/01890000-0000-7000-8000-000000000000'],
     ['GET', '/admin/users'],
     ['PATCH', `/admin/users/${fixture.owner.userId}`, { operator: true }],
     ['GET', '/admin/mail'],

@@ -2,6 +2,7 @@ import { fastifyCookie } from '@fastify/cookie';
 import type { EdgeApp, Routes } from '../../app.ts';
 import { jwksRoutes } from '../well-known/jwks.ts';
 import { adminAuditEventRoutes } from './admin/audit-events.ts';
+import { foundingInvitationRoutes } from './admin/invitations.ts';
 import { adminMailRoutes } from './admin/mail.ts';
 import { adminInvitationRoutes } from './admin/organizations/invitations.ts';
 import { adminOrganizationRoutes } from './admin/organizations/organization.ts';
@@ -38,6 +39,7 @@ export const identityRoutes: Routes = (app, deps) => {
   adminOrganizationsRoutes(app, deps);
   adminOrganizationRoutes(app, deps);
   adminInvitationRoutes(app, deps);
+  foundingInvitationRoutes(app, deps);
   suspensionRoutes(app, deps);
   adminUserRoutes(app, deps);
   adminMailRoutes(app, deps);

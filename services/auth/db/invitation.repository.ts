@@ -65,10 +65,10 @@ export const countPendingForOthers = (
   now: Date,
 ): Promise<number> => em.count(InvitationEntity, { tenantId, email: { $ne: email }, ...pendingAt(now) });
 
-/** One page of an organization's invitations, newest first. */
+/** One page of an organization's invitations, or, for null, of those that make a new one; newest first. */
 export const pageOfInvitations = (
   em: SqlEntityManager,
-  filter: { tenantId: string; status: InvitationStatus; now: Date },
+  filter: { tenantId: string | null; status: InvitationStatus; now: Date },
   { limit, offset }: PageRows,
 ): Promise<[InvitationRow[], number]> =>
   em.findAndCount(

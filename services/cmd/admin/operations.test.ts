@@ -249,6 +249,18 @@ test('people are invited to an organization, and invitations withdrawn, from a s
     2,
     '--role must be one of member, admin, owner',
   ]);
+
+  // Whose organization does not exist yet.
+  const { invitation: id } = await json('organizations', 'create', 'founder@example.com');
+  expect(await json('invitations', 'list', '--status', 'pending')).toMatchObject([
+    { id, email: 'founder@example.com' },
+  ]);
+  await json('invitations', 'withdraw', id);
+  expect(await json('invitations', 'list')).toMatchObject([{ id, status: 'withdrawn' }]);
+  // A variable that a script left unset names no organization.
+  const unset = [2, "the organization's id is missing"];
+  expect(await refusal('invitations', 'list', '')).toEqual(unset);
+  expect(await refusal('invitations', 'withdraw', '', id)).toEqual(unset);
 });
 
 test('an upstream is registered, its deployment stopped and started, its model granted and deleted, from a shell', async () => {

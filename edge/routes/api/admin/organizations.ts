@@ -50,7 +50,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Create an organization',
         description:
-          'Emails an invitation to its owner. Without a name, the organization is created when the invitation is accepted, and `organization` is null. More than one invitation a minute to the same address gets 429.',
+          'Emails an invitation to its owner. Without a name, the organization is created when the invitation is accepted, and `organization` is null; until then, the invitation is at `/api/v1/admin/invitations`. More than one invitation a minute to the same address gets 429.',
         idempotent: true,
         response: { 201: createdSchema },
         body: onlyFields({

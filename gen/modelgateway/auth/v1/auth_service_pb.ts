@@ -285,7 +285,7 @@ export const AuthService: GenService<{
     output: typeof AdminUpdateOrganizationResponseSchema;
   },
   /**
-   * AdminListInvitations lists the invitations of any organization. Operators only.
+   * AdminListInvitations lists the invitations of any organization, or those that make a new one. Operators only.
    *
    * @generated from rpc modelgateway.auth.v1.AuthService.AdminListInvitations
    */
@@ -305,7 +305,7 @@ export const AuthService: GenService<{
     output: typeof AdminCreateInvitationResponseSchema;
   },
   /**
-   * AdminDeleteInvitation withdraws a pending invitation of any organization. Operators only.
+   * AdminDeleteInvitation withdraws a pending invitation of any organization, or one that makes a new one. Operators only.
    *
    * @generated from rpc modelgateway.auth.v1.AuthService.AdminDeleteInvitation
    */
