@@ -5,7 +5,7 @@ import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { HoldingBilling } from '../deps.ts';
-import { renewHold, takeHold } from './holds.ts';
+import { renewHold, takeHold, voidCharge } from './holds.ts';
 
 const { HELD, CLOSED, LAPSED } = LeaseState;
 const held = { state: HELD };
@@ -51,4 +51,11 @@ test.each([
   const job = { jobId: 'job', caller, spendCapNanoUsd: undefined, costMaxNanoUsd: 1n, costMinNanoUsd: 0n };
   await expect(takeHold(billing, job)).rejects.toMatchObject({ reason });
   expect(givenUp).toEqual(isGivenUp ? demanded : []);
+});
+
+test('a Billing that does not answer in time is away, as one that cannot be reached: not each job whose charge is to be voided tells of it', async () => {
+  const late = () => Promise.reject(gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'too late'));
+  const billing: HoldingBilling = { lease: unasked, releaseHold: unasked, settle: unasked, voidCharge: late };
+  const voiding = voidCharge(billing, { tenantId: 'tenant', id: 'job', hold: create(JobHoldSchema), eventId: 'event' });
+  await expect(voiding).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
 });

@@ -92,7 +92,7 @@ export async function isCharged(
 
 /**
  * Sees to it that nobody pays for the event of a job that ended without the answer: it may have been charged, or may still come. The job's
- * room is free then.
+ * room is free then. Rejects with OVERLOADED if Billing cannot be told now.
  */
 export async function voidCharge(
   billing: HoldingBilling,
@@ -101,7 +101,9 @@ export async function voidCharge(
   const { tenantId, eventId: usageEventId } = job;
   const description = `${publicJobId(job.id)} has no result: what its call was charged is given back.`;
   const leaseIds = job.hold.leases.map(({ leaseId }) => leaseId);
-  await billing.voidCharge({ tenantId, usageEventId, description, leaseIds }, options());
+  await billing.voidCharge({ tenantId, usageEventId, description, leaseIds }, options()).catch((error) => {
+    throw outOfReachIfLate(error);
+  });
 }
 
 /** For a job that nothing limits. */
