@@ -41,7 +41,8 @@ export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, sh
         update jobs set lease_expires_at = ${presentSql(1)} + interval '${leaseMs} milliseconds'
         where status = ${JobStatus.IN_PROGRESS} and ${predatesSetBackSql('lease_expires_at', 1, leaseMs)}
       )
-      update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, was_lost = true
+      update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, was_lost = true,
+        available_at = ${presentSql(1)}
       where (tenant_id, id) in (
         select tenant_id, id from jobs where status = ${JobStatus.IN_PROGRESS} and lease_expires_at <= ${presentSql(1)}
         for update skip locked)`,

@@ -317,10 +317,13 @@ describe('an answer that was lost with its worker', () => {
     const [id] = await queueJobs(database, 1, tenant);
     const { rows } = await database.pool.query(
       `update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = id, fence = 1, attempts = 1, started_at = now(),
-        lease_expires_at = now() where id = $1 returning started_at`,
+        available_at = '-infinity', lease_expires_at = now() where id = $1 returning started_at`,
       [id],
     );
     expect(await reclaimLapsed(database, 0)).toBe(1);
+    // Until then it ran, and did not wait.
+    const { rowCount } = await database.pool.query('select from jobs where available_at >= started_at');
+    expect(rowCount).toBe(1);
     return successEventId(id!, rows[0].started_at.getTime());
   }
 
