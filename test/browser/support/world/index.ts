@@ -62,6 +62,8 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
     name: 'Contoso Labs',
     owner_email: 'somebody@contoso.example',
   });
+  // Without a name: the organization does not exist yet.
+  await ok(gateway, 'POST', '/admin/organizations', operator.token, { owner_email: 'founder@adatum.example' });
   const otherOrganizationId: string = other.organization.id;
   await ok(gateway, 'POST', `/admin/organizations/${otherOrganizationId}/suspend`, operator.token, {
     reason: 'Invoice overdue by 60 days',

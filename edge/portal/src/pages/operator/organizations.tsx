@@ -16,6 +16,7 @@ import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { passItOn } from '../organization/invite.tsx';
+import { FoundingInvitations } from './founding-invitations.tsx';
 import type { AdminOrganization } from './types.ts';
 
 export function Organizations() {
@@ -53,6 +54,7 @@ export function Organizations() {
         rowKey={(row) => row.id}
         empty={<EmptyState icon="people" title="No organizations match" />}
       />
+      <FoundingInvitations />
       {creating && <CreateOrganization onClose={() => setCreating(false)} />}
     </Page>
   );
@@ -82,7 +84,7 @@ function CreateOrganization({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('');
   const [email, setEmail] = useState('');
   const create = useAction({
-    stale: ['/admin/organizations', '/admin/mail'],
+    stale: ['/admin/organizations', '/admin/invitations', '/admin/mail'],
     onSuccess: () => toast.say(`${email.trim()} was invited. ${passItOn}`),
     onDone: onClose,
   });

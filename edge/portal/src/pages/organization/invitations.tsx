@@ -12,7 +12,8 @@ import { useToast } from '../../ui/toast.tsx';
 
 const tones = { pending: 'warn', accepted: 'good', expired: 'neutral', withdrawn: 'neutral' } as const;
 
-const columnsOf = (path: string): readonly Column<Invitation>[] => [
+/** The columns of a list of invitations at `path`. */
+export const invitationColumns = (path: string): readonly Column<Invitation>[] => [
   {
     name: 'Email',
     sortBy: (invitation) => invitation.email,
@@ -53,7 +54,7 @@ export function Invitations({ path, title, action }: { path: string; title?: str
       title={title}
       action={action}
       path={path}
-      columns={columnsOf(path)}
+      columns={invitationColumns(path)}
       rowKey={(invitation) => invitation.id}
       empty={
         <EmptyState icon="mail" title="No invitations">
