@@ -202,7 +202,7 @@ test('a chart prints in the colours for paper, whatever theme its reader chose, 
 test('an operator finds the invoices of an organization, and marks one as paid, by a payment if they name it, or voids it after a confirmation', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
-  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=invoices`);
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=invoices&payment=pending`);
   const { invoiceNumber } = portal.world;
   const row = page.getByRole('table', { name: 'Invoices' }).getByRole('row').filter({ hasText: invoiceNumber });
   await row.getByText('pending').waitFor();
@@ -220,6 +220,23 @@ test('an operator finds the invoices of an organization, and marks one as paid, 
   await payment.press('Enter');
   await dialog(page).getByText('without spaces').waitFor();
   expect(await seriousFindings(page)).toEqual([]);
+  // Somebody else was quicker, and those to be paid are read again without it: why it was refused can still be read.
+  await page.route('**/invoices**', (route) => {
+    const list = {
+      data: [],
+      pagination: { page: 1, limit: 20, total: 0, total_pages: 0, has_next: false, has_prev: false },
+    };
+    const error = { message: 'It was paid before.', code: 'conflict', param: null };
+    return route.fulfill(route.request().method() === 'GET' ? { json: list } : { status: 409, json: { error } });
+  });
+  await payment.fill('pi_0');
+  await payment.press('Enter');
+  await page.getByText('No invoices match').waitFor();
+  await dialog(page).getByText('It was paid before.').waitFor();
+  await page.keyboard.press('Escape');
+  await page.unroute('**/invoices**');
+  await page.getByLabel('Payment', { exact: true }).selectOption('All invoices');
+  await page.getByRole('button', { name: `Mark as paid: ${invoiceNumber}` }).click();
   await payment.fill(' pi_1 ');
   await dialog(page).getByRole('button', { name: 'Mark as paid' }).click();
   await row.getByText('paid', { exact: true }).waitFor();

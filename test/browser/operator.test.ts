@@ -3,6 +3,7 @@ import { wavHeader } from '../../services/models/audio/wav-header.ts';
 import { dialog, goWithin, openPage, row, signIn } from './support/browser.ts';
 import { users } from './support/portal.ts';
 import { browser, portal, sharePortal } from './support/shared-portal.ts';
+import { ok, tokenMailedTo } from './support/world/people.ts';
 
 sharePortal();
 
@@ -23,13 +24,20 @@ test('an operator creates an organization, its credit, limits and a coupon, ends
 
   // Those whose owner names them do not exist yet, and are not made if their address was wrong.
   const founding = page.getByRole('table', { name: 'Pending invitations' }).getByRole('row');
+  const founder = founding.filter({ hasText: 'founder@adatum.example' });
   const mistyped = founding.filter({ hasText: 'foundr@adatum.example' });
   await page.getByRole('button', { name: 'Create organization' }).click();
   await dialog(page).getByLabel("Owner's email").fill('foundr@adatum.example');
   await dialog(page).getByRole('button', { name: 'Create and invite' }).click();
   await mistyped.getByRole('button', { name: 'Withdraw' }).click();
   await mistyped.waitFor({ state: 'detached' });
-  await founding.filter({ hasText: 'founder@adatum.example' }).waitFor();
+  // One that was accepted meanwhile is not shown as pending any longer.
+  const token = await tokenMailedTo(portal.gateway, portal.world.people.operator.token, 'founder@adatum.example');
+  const acceptance = { token, password: users.owner.password, organization_name: 'A. Datum' };
+  await ok(portal.gateway, 'POST', '/auth/accept-invite', '', acceptance);
+  await founder.getByRole('button', { name: 'Withdraw' }).click();
+  await page.getByText('This invitation was accepted.').first().waitFor();
+  await founding.first().waitFor({ state: 'detached' });
   await page.getByRole('link', { name: 'Fabrikam' }).click();
 
   await page.getByLabel('Requests / min').fill('many');

@@ -126,7 +126,8 @@ export const changedFields = <Fields extends object>(before: Fields, fields: Fie
 
 type ActionOptions<Answer> = {
   /**
-   * Paths whose cached answers the change makes stale, with everything below them; so does learning that the thing to be changed is gone.
+   * Paths whose cached answers the change makes stale, with everything below them; so does learning that the thing to be changed is gone,
+   * or no longer as it is shown.
    */
   stale?: readonly string[];
   onSuccess?: (answer: Answer) => void;
@@ -191,7 +192,7 @@ export function useAction<Answer = void>(options: ActionOptions<Answer>) {
       asked.onError?.(error);
       const isGone = !place.current.isThere && api.session().status === 'signed-in';
       if (asked.complains || isGone) complain(error);
-      if (error.status === 404 || isTransient(error) || isReused(error)) readAgain(asked.stale);
+      if ([404, 409].includes(error.status) || isTransient(error) || isReused(error)) readAgain(asked.stale);
     },
     onSettled: (_answer, _error, { change: { path } }) => {
       running.current = false;

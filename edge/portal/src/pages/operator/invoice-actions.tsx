@@ -9,31 +9,43 @@ import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { PaymentField } from './payment-field.tsx';
 
-type Act = 'pay' | 'void';
+/** What an operator is asked before it is done with an invoice. */
+export type InvoiceQuestion = { act: 'pay' | 'void'; invoice: Invoice };
 
 const stale = ['/admin/organizations', '/billing'];
 
-/** What an operator can do with an invoice that is due: mark it as paid elsewhere, or void it. `path` is the organization's. */
-export function InvoiceActions({ path, invoice }: { path: string; invoice: Invoice }) {
-  const [act, setAct] = useState<Act | null>(null);
-  const close = () => setAct(null);
+/** What an operator can do with an invoice that is due: mark it as paid elsewhere, or void it. */
+export function InvoiceActions({ invoice, onAsk }: { invoice: Invoice; onAsk: (question: InvoiceQuestion) => void }) {
   const { number } = invoice;
+  if (invoice.status !== 'finalized' || invoice.payment_status === 'paid') return null;
   return (
-    <>
-      {invoice.status === 'finalized' && invoice.payment_status !== 'paid' && (
-        <span className="inline-flex gap-2 max-[17rem]:flex-wrap">
-          <Button size="small" aria-label={`Mark as paid: ${number}`} onClick={() => setAct('pay')}>
-            Mark as paid
-          </Button>
-          <Button size="small" aria-label={`Void ${number}`} onClick={() => setAct('void')}>
-            Void
-          </Button>
-        </span>
-      )}
-      {act === 'pay' && <PayDialog path={path} invoice={invoice} onClose={close} />}
-      {act === 'void' && <VoidDialog path={path} invoice={invoice} onClose={close} />}
-    </>
+    <span className="inline-flex gap-2 max-[17rem]:flex-wrap">
+      <Button size="small" aria-label={`Mark as paid: ${number}`} onClick={() => onAsk({ act: 'pay', invoice })}>
+        Mark as paid
+      </Button>
+      <Button size="small" aria-label={`Void ${number}`} onClick={() => onAsk({ act: 'void', invoice })}>
+        Void
+      </Button>
+    </span>
   );
+}
+
+/**
+ * Asks, and does it. `path` is the organization's. It is beside the list: once an invoice is paid, a list of those to be paid no longer has the
+ * row, and a refusal must stay readable.
+ */
+export function InvoiceDialog({
+  path,
+  question,
+  onClose,
+}: {
+  path: string;
+  question: InvoiceQuestion | null;
+  onClose: () => void;
+}) {
+  if (question === null) return null;
+  const Asking = question.act === 'pay' ? PayDialog : VoidDialog;
+  return <Asking path={path} invoice={question.invoice} onClose={onClose} />;
 }
 
 type DialogProps = { path: string; invoice: Invoice; onClose: () => void };
