@@ -65,7 +65,7 @@ function readBody(
   done: (error: GatewayError | null, bytes?: Buffer) => void,
 ): void {
   if (Number(body.headers['content-length'] ?? 0) > bytesMax) {
-    done(bodyTooLarge());
+    done(bodyTooLarge(bytesMax));
     return;
   }
   const joined: Buffer[] = [];
@@ -78,7 +78,7 @@ function readBody(
   const onData = (piece: Buffer): void => {
     length += piece.length;
     if (length > bytesMax) {
-      end(bodyTooLarge());
+      end(bodyTooLarge(bytesMax));
       return;
     }
     pieces.push(piece);
@@ -91,11 +91,13 @@ function readBody(
   body.on('data', onData).on('end', onEnd).on('error', onError);
 }
 
-const bodyTooLarge = (): GatewayError =>
-  gatewayError(
-    ErrorReason.REQUEST_TOO_LARGE,
-    'The request body is too large. The limit is 32 MiB for a model call, 4 MiB for POST /api/v1/jobs, 64 KiB where no credential is needed, and 1 MiB otherwise.',
-  );
+const mebibyte = 1024 * 1024;
+
+const bodyTooLarge = (bytesMax: number): GatewayError => {
+  const most = bytesMax % mebibyte === 0 ? `${bytesMax / mebibyte} MiB` : `${bytesMax} bytes`;
+  const text = `The request body is too large: this endpoint takes at most ${most}.`;
+  return gatewayError(ErrorReason.REQUEST_TOO_LARGE, text);
+};
 
 /**
  * Keeps JSON bodies of at most `bytesMax` as bytes: InferenceService scans them, and what it does not read reaches the upstream untouched.

@@ -181,22 +181,28 @@ describe('an unreadable body', () => {
     expect((await post({ ...auth(), 'content-encoding': 'Identity' }, JSON.stringify(body))).status).toBe(200);
   });
 
-  test('larger than the limit: 413', async () => {
-    const answer = await post(auth(), Buffer.alloc(33 * 1024 * 1024, 0x20));
+  const expectTooLarge = (answer: Answer, most: string) => {
     expectError(answer, 413, invalid('request_too_large'));
+    expect(answer.json.error.message).toBe(`The request body is too large: this endpoint takes at most ${most}.`);
+  };
+
+  test('larger than the limit: 413', async () => {
+    expectTooLarge(await post(auth(), Buffer.alloc(33 * 1024 * 1024, 0x20)), '32 MiB');
   });
 
-  test('larger than 1 MiB where it is no model call: 413', async () => {
+  test('larger than 1 MiB where it is no model call, and in a payment event: 413', async () => {
     const rename = (name: string) => gateway.call('PATCH', '/api/v1/organization', session, { name });
     expect((await rename('x'.repeat(mebibyte / 2))).status).toBe(400);
-    expectError(await rename('x'.repeat(mebibyte)), 413, invalid('request_too_large'));
+    expectTooLarge(await rename('x'.repeat(mebibyte)), '1 MiB');
+    const event = { type: 'x'.repeat(mebibyte) };
+    expectTooLarge(await gateway.call('POST', '/api/v1/webhooks/payments', '', event), '1 MiB');
   });
 
   test('larger than 64 KiB before anybody has signed in: 413', async () => {
     const login = (password: string) =>
       gateway.call('POST', '/api/v1/auth/login', '', { email: 'a@b.example', password });
     expect((await login('x'.repeat(60 * 1024))).status).toBe(400);
-    expectError(await login('x'.repeat(64 * 1024)), 413, invalid('request_too_large'));
+    expectTooLarge(await login('x'.repeat(64 * 1024)), '65535 bytes');
   });
 
   const json = ['/v1/chat/completions', 'application/json'] as const;
