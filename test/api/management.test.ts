@@ -174,6 +174,22 @@ describe('an id in a path that is not a UUID', () => {
   });
 });
 
+test.each<[method: string, path: string, body?: object]>([
+  ['GET', '/admin/models/'],
+  ['PATCH', '/admin/models/', { owned_by: 'Acme' }],
+  ['DELETE', '/admin/models/'],
+  ['PATCH', '/admin/retirements/', { sunset_at: '2150-01-01' }],
+  ['DELETE', '/admin/retirements/'],
+])(
+  '%s %s says of no model, and of a name that none can have, that there is no such model',
+  async (method, path, body) => {
+    for (const name of ['nobody', 'x'.repeat(256)]) {
+      const { status, json } = await call(method, `${path}${name}`, body);
+      expect([status, json.error.code, json.error.param], name).toEqual([404, 'model_not_found', 'model']);
+    }
+  },
+);
+
 test.each<[method: string, path: string, body: object | undefined, param: string, expected: string]>([
   ['PATCH', '/members/0198a000-0000-7000-8000-000000000001', { role: 'boss' }, 'role', 'member, admin, owner'],
   ['POST', '/api-keys', { name: 'a key', key_type: 'master' }, 'key_type', 'inference, management'],

@@ -6,8 +6,8 @@ export const findModel = (em: SqlEntityManager, name: string): Promise<ModelRow 
   em.findOne(ModelEntity, { name, deletedAt: null });
 
 /** The model of a name. @throws MODEL_NOT_FOUND naming the field. */
-export async function requireModel(em: SqlEntityManager, name: string, param = 'model'): Promise<ModelRow> {
+export async function requireModel(em: SqlEntityManager, name: string): Promise<ModelRow> {
   const model = await findModel(em, name);
-  if (model === null) throw gatewayError(ErrorReason.MODEL_NOT_FOUND, `There is no model \`${name}\`.`, { param });
-  return model;
+  if (model !== null) return model;
+  throw gatewayError(ErrorReason.MODEL_NOT_FOUND, `There is no model \`${name}\`.`, { param: 'model' });
 }

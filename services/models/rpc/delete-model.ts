@@ -14,7 +14,7 @@ export const deleteModel =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'deleteModel'> =>
   ({ name }, context) =>
     changeCatalog(deps, context, async (em, now) => {
-      const row = await requireModel(em, name, 'name');
+      const row = await requireModel(em, name);
       const retirement = await standingRetirement(em, row.id);
       checkDeletable(name, retirement && scheduleOf(retirement), now.getTime());
       await cancelWithdrawalMails(em, row.id);

@@ -12,7 +12,7 @@ export const updateModel =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'updateModel'> =>
   ({ name, settings }, context) =>
     changeCatalog(deps, context, async (em) => {
-      const row = await requireModel(em, name, 'name');
+      const row = await requireModel(em, name);
       const before = modelFields(row);
       em.assign(row, modelChanges(settings!));
       const changes = changedFields(before, modelFields(row));

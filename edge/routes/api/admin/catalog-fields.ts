@@ -1,4 +1,5 @@
 import type { CallOptions, Client } from '@connectrpc/connect';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
@@ -6,9 +7,11 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { type OperationName, operationsByName } from '#shared/operations.ts';
+import { nameInPath } from '../../../http/name-in-path.ts';
 import { spelling } from '../../../http/spelling.ts';
 
-export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
+const modelNameLengthMax = 255;
+export const modelNameSchema = Type.String({ minLength: 1, maxLength: modelNameLengthMax });
 export const baseUrlSchema = Type.String({
   minLength: 1,
   maxLength: 2048,
@@ -52,8 +55,17 @@ export async function findCatalogModel(
 /** One model as operators see it. @throws MODEL_NOT_FOUND */
 export async function catalogModel(models: Models, name: string, options: CallOptions): Promise<CatalogModel> {
   const entry = await findCatalogModel(models, name, options);
-  if (entry === undefined) throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'No such model.', { param: 'model' });
+  if (entry === undefined) throw noSuchModel();
   return entry;
+}
+
+const noSuchModel = () => gatewayError(ErrorReason.MODEL_NOT_FOUND, 'No such model.', { param: 'model' });
+
+/** The model that a path names. @throws MODEL_NOT_FOUND for what no model can be called. */
+export function modelInPath(request: FastifyRequest): string {
+  const name = nameInPath(request);
+  if (name.length > modelNameLengthMax) throw noSuchModel();
+  return name;
 }
 
 /** The whole catalog, by name; or one model of it. */

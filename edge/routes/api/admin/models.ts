@@ -9,11 +9,10 @@ import { asCaller } from '../../../caller.ts';
 import { onlyFields } from '../../../http/bodies.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { idSchema, noBody, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
-import { nameInPath } from '../../../http/name-in-path.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { platformModelJson, platformModelSchema } from '../../v1/models.ts';
-import { catalogModel, modelNameSchema, operationsNamed, operationsSchema } from './catalog-fields.ts';
+import { catalogModel, modelInPath, modelNameSchema, operationsNamed, operationsSchema } from './catalog-fields.ts';
 import { adminDeploymentJson, deploymentSchema } from './deployments.ts';
 import { adminPriceJson, priceSchema } from './prices.ts';
 
@@ -84,7 +83,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
   app.get(
     '/api/v1/admin/models/*',
     { config: operatorOnly, schema: { summary: 'Get a model of the catalog', response: { 200: adminModelSchema } } },
-    async (request) => adminModelJson(await catalogModel(models, nameInPath(request), asCaller(request))),
+    async (request) => adminModelJson(await catalogModel(models, modelInPath(request), asCaller(request))),
   );
 
   app.patch(
@@ -100,7 +99,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       },
     },
     async (request) => {
-      const name = nameInPath(request);
+      const name = modelInPath(request);
       await models.updateModel({ name, settings: modelSettings(request.body) }, asCaller(request));
       return adminModelJson(await catalogModel(models, name, asCaller(request)));
     },
@@ -118,7 +117,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       },
     },
     async (request, reply) => {
-      await models.deleteModel({ name: nameInPath(request) }, asCaller(request));
+      await models.deleteModel({ name: modelInPath(request) }, asCaller(request));
       return reply.code(204).send();
     },
   );

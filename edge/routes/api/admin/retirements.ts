@@ -18,9 +18,8 @@ import {
   parseTimeIfGiven,
   timeSchema,
 } from '../../../http/json.ts';
-import { nameInPath } from '../../../http/name-in-path.ts';
 import { nullable, orNull } from '../../../http/nullable.ts';
-import { modelNameSchema } from './catalog-fields.ts';
+import { modelInPath, modelNameSchema } from './catalog-fields.ts';
 import { reminderPoints } from './reminders.ts';
 
 const optionalText = nullable(Type.String({ maxLength: 1000 }));
@@ -99,7 +98,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     },
     async (request) => {
       const { retirement } = await models.setSunsetDate(
-        { model: nameInPath(request), sunsetAt: parseTime(request.body.sunset_at, 'sunset_at') },
+        { model: modelInPath(request), sunsetAt: parseTime(request.body.sunset_at, 'sunset_at') },
         asCaller(request),
       );
       return adminRetirementJson(retirement!);
@@ -118,7 +117,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       },
     },
     async (request, reply) => {
-      await models.withdrawRetirement({ model: nameInPath(request) }, asCaller(request));
+      await models.withdrawRetirement({ model: modelInPath(request) }, asCaller(request));
       return reply.code(204).send();
     },
   );
