@@ -31,6 +31,9 @@ const rates = [...rateFields].map(
  */
 const marginMs = 24 * 3_600_000 + 300_000;
 
+/** In milliseconds; all calls of that time are read. */
+const chargesTimeoutMs = 3_600_000;
+
 export const priceCommands: readonly AdminCommand[] = [
   {
     name: 'prices list',
@@ -58,7 +61,10 @@ export const priceCommands: readonly AdminCommand[] = [
       const since = timestampFromMs(effectiveMs(price) - marginMs);
       const until = next && timestampFromMs(effectiveMs(next) + marginMs);
       const request = { model: price.model, priceId, since, until };
-      const { organizations } = await usage.adminGetPriceCharges(request, asOperator);
+      const { organizations } = await usage.adminGetPriceCharges(request, {
+        ...asOperator,
+        timeoutMs: chargesTimeoutMs,
+      });
       const output = organizations.map(({ tenantId, measures }) => ({
         organization: tenantId,
         ...measuresJson(measures!),

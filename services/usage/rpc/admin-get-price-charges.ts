@@ -1,4 +1,5 @@
 import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { measuresMessage, type Sums } from '../db/sums.ts';
@@ -10,7 +11,7 @@ export const adminGetPriceCharges =
   async ({ model, priceId, since, until }, context) => {
     operatorCaller(context);
     const untilMs = until === undefined ? machineClock.now() + dayMs : timestampMs(until);
-    const { rows } = await database.query<Sums & { tenant_id: string }>({
+    const sums = {
       // last_used_at is the start of a quarter hour, and the use may have been at its end.
       text: `
         select tenant_id, count(*) as requests, count(*) filter (where success) as successful_requests,
@@ -24,9 +25,16 @@ export const adminGetPriceCharges =
           and id >= $3 and id < $4 and price_version_id = $5
         group by tenant_id order by cost_nano_usd desc`,
       values: [model, timestampDate(since!), firstIdAt(timestampMs(since!)), firstIdAt(untilMs), priceId],
+    };
+    const { rows } = await sqlTransaction(database, (sql) => sql.query<Sums & { tenant_id: string }>(sums), {
+      settings: { statement_timeout: statementTimeoutMs },
+      signal: context.signal,
     });
     return { organizations: rows.map((row) => ({ tenantId: row.tenant_id, measures: measuresMessage(row) })) };
   };
 
 /** Calls may be dated by a machine whose clock is ahead. */
 const dayMs = 86_400_000;
+
+/** How long the events may be read, in milliseconds: at least those of two days, of all who use the model. */
+const statementTimeoutMs = 3_600_000;
