@@ -57,7 +57,8 @@ export const jobRoutesById: Routes = (app, deps) => {
       config: { access: { surface: 'session' } },
       schema: {
         summary: 'Delete a job',
-        description: 'Only possible once the job has ended.',
+        description:
+          'Only possible once the job has ended; 503 while the charge for an answer that nobody gets has still to be given back.',
         params,
         response: { 204: noBody('The job and its result are deleted.') },
       },

@@ -225,7 +225,7 @@ export const AuthService: GenService<{
     output: typeof CreateInvitationResponseSchema;
   },
   /**
-   * DeleteInvitation withdraws a pending invitation. Admins and owners, session only.
+   * DeleteInvitation withdraws a pending invitation. One that was accepted is a CONFLICT. Admins and owners, session only.
    *
    * @generated from rpc modelgateway.auth.v1.AuthService.DeleteInvitation
    */
@@ -305,7 +305,8 @@ export const AuthService: GenService<{
     output: typeof AdminCreateInvitationResponseSchema;
   },
   /**
-   * AdminDeleteInvitation withdraws a pending invitation of any organization, or one that makes a new one. Operators only.
+   * AdminDeleteInvitation withdraws a pending invitation of any organization, or one that makes a new one, as
+   * DeleteInvitation does. Operators only.
    *
    * @generated from rpc modelgateway.auth.v1.AuthService.AdminDeleteInvitation
    */

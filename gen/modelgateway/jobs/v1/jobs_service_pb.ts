@@ -711,7 +711,7 @@ export const JobsService: GenService<{
   },
   /**
    * DeleteJob removes an ended job with its result: DELETE /jobs/{job_id}. A job which has not
-   * ended is a CONFLICT. Sessions only.
+   * ended is a CONFLICT, one of which Billing has still to give back a charge OVERLOADED. Sessions only.
    *
    * @generated from rpc modelgateway.jobs.v1.JobsService.DeleteJob
    */
