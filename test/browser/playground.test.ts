@@ -192,6 +192,44 @@ test('an answer of which only the reasoning came before the maximum number of to
   await close();
 });
 
+test('what a model draws and where it has found what it says are shown, and nothing is loaded from elsewhere', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const picture = { type: 'image_url', image_url: { url: onePixel } };
+  const citation = (title: string) => ({ type: 'url_citation', url_citation: { url: 'https://cats.example', title } });
+  await answerWithDeltas(page, [
+    { images: [picture] },
+    { content: [{ type: 'image_url', image_url: { url: 'https://elsewhere.example/cat.png' } }] },
+    { annotations: [citation('About cats')] },
+    { annotations: [citation('About cats'), { type: 'url_citation', url_citation: { url: 'javascript:alert(1)' } }] },
+  ]);
+  await say(page, 'Draw a cat');
+  await log.getByText('in total').waitFor();
+  await expect.poll(() => page.evaluate('document.querySelector("[role=log] img").naturalWidth')).toBe(1);
+  expect(await log.getByRole('img').count()).toBe(1);
+  const links = log.getByRole('link');
+  expect(await links.evaluateAll((all) => all.map((link) => link.getAttribute('href')))).toEqual([
+    'https://elsewhere.example/cat.png',
+    'https://cats.example',
+  ]);
+  const sources = log.getByRole('list', { name: 'Sources' });
+  expect(await sources.getByRole('listitem').allTextContents()).toEqual(['About cats', 'javascript:alert(1)']);
+  // As Perplexity and xAI tell them.
+  await answerWithFrames(page, [
+    { citations: ['https://one.example', 'https://two.example'], choices: [{ delta: { content: 'So it is.[2]' } }] },
+    { citations: ['https://one.example', 'https://two.example'], choices: [{ delta: {}, finish_reason: 'stop' }] },
+  ]);
+  await say(page, 'Is it so?');
+  await sources.getByText('https://two.example').waitFor();
+  expect(await sources.last().getByRole('listitem').count()).toBe(2);
+  expect(await seriousFindings(page)).toEqual([]);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+const onePixel = `data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==`;
+
 test('a double click on Send stops nothing', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
@@ -454,8 +492,14 @@ async function say(page: Page, text: string): Promise<void> {
 /** Lets the model answer with these pieces. */
 async function answerWithDeltas(page: Page, deltas: readonly object[], finish_reason = 'stop'): Promise<void> {
   const choices = [...deltas.map((delta) => ({ delta })), { delta: {}, finish_reason }];
-  const frames = choices.map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`);
-  const body = `${frames.join('')}data: [DONE]\n\n`;
+  await answerWithFrames(
+    page,
+    choices.map((choice) => ({ choices: [choice] })),
+  );
+}
+
+async function answerWithFrames(page: Page, frames: readonly object[]): Promise<void> {
+  const body = `${frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`).join('')}data: [DONE]\n\n`;
   await page.route('**/api/v1/chat/completions', (route) => route.fulfill({ contentType: 'text/event-stream', body }));
 }
 

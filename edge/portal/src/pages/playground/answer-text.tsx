@@ -22,7 +22,7 @@ const beginsAsJson = /^\s*(\{\s*["}]|\[\s*[[{"])/;
 type Children = { children?: ReactNode };
 
 /** A link to elsewhere: an answer knows nothing of the portal's own pages. */
-function OuterLink({ href = '', children }: Children & { href?: string }) {
+export function OuterLink({ href = '', children }: Children & { href?: string }) {
   if (!/^(https?|mailto):/i.test(href)) return children;
   return (
     <a href={href} target="_blank" rel="noreferrer">

@@ -1,5 +1,6 @@
 import type { Api } from '../../api/client.ts';
 import { ApiError } from '../../api/error.ts';
+import { type AnswerMessage, type AnswerParts, partsOf, sourcesBeside } from './answer-parts.ts';
 
 export type Message = { role: 'system' | 'user' | 'assistant'; content: string };
 export type ChatUsage = { prompt_tokens: number; completion_tokens: number; total_tokens: number };
@@ -10,27 +11,19 @@ type ChatRequest = {
   max_tokens?: number | string;
 };
 
-/** A part of a content that comes in parts, such as Mistral's, whose reasoning is a part with parts of its own. */
-type Part = { text?: string; thinking?: readonly Part[] };
-type Delta = {
-  content?: string | readonly Part[] | null;
-  refusal?: string | null;
-  /** The name that servers agree on by now, and their older one, under which some write the same once more. */
-  reasoning?: string | null;
-  reasoning_content?: string | null;
-};
 type Chunk = {
-  choices?: { delta?: Delta; finish_reason?: string | null }[];
+  choices?: { delta?: AnswerMessage | null; finish_reason?: string | null }[];
+  citations?: unknown;
   usage?: ChatUsage | null;
   error?: { message?: string; code?: string | null };
 };
 
 /** What comes of an answer at once. */
-type Piece = { text?: string; reasoning?: string; finishReason?: string; usage?: ChatUsage };
+type Piece = Partial<AnswerParts> & { finishReason?: string; usage?: ChatUsage };
 
 /**
- * Streams a chat completion using the session. Yields pieces of its reasoning and of its text, and at the end why it ended and its usage. An error after the first
- * byte arrives as a frame of the stream (openai-contract.md section 3) and is thrown, as is a frame that is no JSON object.
+ * Streams a chat completion using the session. Yields its parts as they come, and at the end why it ended and its usage. An error after
+ * the first byte arrives as a frame of the stream (openai-contract.md section 3) and is thrown, as is a frame that is no JSON object.
  */
 export async function* streamChat(api: Api, request: ChatRequest, signal: AbortSignal): AsyncGenerator<Piece> {
   const response = await api.fetch('/api/v1/chat/completions', {
@@ -51,23 +44,14 @@ export async function* streamChat(api: Api, request: ChatRequest, signal: AbortS
     if (chunk === null) throw broken('The answer has a part that is not understood.');
     if (chunk.error !== undefined) throw broken(chunk.error.message ?? 'The stream failed.', chunk.error.code);
     const choice = chunk.choices?.[0];
-    if (choice?.delta != null) yield* wordsOf(choice.delta);
+    if (choice?.delta != null) yield partsOf(choice.delta);
+    const sources = sourcesBeside(chunk.citations);
+    if (sources.length > 0) yield { sources };
     if (choice?.finish_reason != null) yield { finishReason: choice.finish_reason };
     if (chunk.usage != null) yield { usage: chunk.usage };
   }
   if (!ended) throw broken('The answer ended before it was complete.');
 }
-
-function* wordsOf({ content, refusal, reasoning, reasoning_content }: Delta): Generator<Piece> {
-  const parts = Array.isArray(content) ? (content as readonly Part[]) : [];
-  const thinking = parts.flatMap((part) => part.thinking ?? []);
-  const thought = textOf(reasoning) || textOf(reasoning_content) || thinking.map(({ text }) => textOf(text)).join('');
-  if (thought !== '') yield { reasoning: thought };
-  const text = textOf(content) + parts.map((part) => textOf(part.text)).join('') + textOf(refusal);
-  if (text !== '') yield { text };
-}
-
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 /** A chunk of the stream; null if it is no JSON object. */
 function chunkOf(data: string): Chunk | null {

@@ -1,5 +1,6 @@
 import { classNames } from '../../ui/class-names.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
+import { AnswerImages, Sources } from './answer-extras.tsx';
 import { AnswerText } from './answer-text.tsx';
 import type { Turn } from './use-conversation.ts';
 
@@ -11,14 +12,15 @@ type TurnViewProps = {
   formatted: boolean;
 };
 
-export function TurnView({ turn: { role, content, reasoning, note }, busy, formatted }: TurnViewProps) {
+export function TurnView({ turn, busy, formatted }: TurnViewProps) {
+  const { role, content, reasoning = '', images = [], sources = [], note } = turn;
   const mine = role === 'user';
   return (
     <article className={classNames('grid min-w-0 grid-cols-[minmax(0,1fr)] gap-1', mine && 'justify-items-end')}>
       <span className="text-xs font-medium text-faint">{mine ? 'You' : 'Model'}</span>
-      {reasoning !== undefined && (
+      {reasoning !== '' && (
         // Open while there is nothing else.
-        <details open={content === ''} className="text-sm text-soft">
+        <details open={content === '' && images.length === 0} className="text-sm text-soft">
           <summary className="text-xs leading-6 font-medium hover:text-ink">Reasoning</summary>
           <p translate="no" dir="auto" className="mt-1 border-l-2 border-line pl-3 whitespace-pre-wrap wrap-anywhere">
             {reasoning}
@@ -37,6 +39,8 @@ export function TurnView({ turn: { role, content, reasoning, note }, busy, forma
         {mine || !formatted ? content : <AnswerText text={content} growing={busy} />}
         {busy && <span className="mark animate-pulse-soft ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-ink" />}
       </div>
+      <AnswerImages images={images} />
+      <Sources sources={sources} />
       {note !== undefined && (
         <span className="flex items-center gap-2 text-xs text-faint">
           {note}

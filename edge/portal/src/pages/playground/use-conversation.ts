@@ -2,10 +2,11 @@ import { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
 import { useKeptState } from '../../api/kept-state.ts';
 import { formatCount, formatDurationMs, numberOrText } from '../../format/number.ts';
+import { type AnswerParts, isEmpty, joined, noParts } from './answer-parts.ts';
 import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
 
-/** What was said, what the model thought before, and what is to be said about it: how long it took, or why it is incomplete. */
-export type Turn = Message & { reasoning?: string; note?: string };
+/** What was said, what else came with an answer, and what is to be said about it: how long it took, or why it is incomplete. */
+export type Turn = Message & Partial<Omit<AnswerParts, 'text'>> & { note?: string };
 
 /** What the fields beside the conversation say; empty where they say nothing. */
 type ChatSettings = { model: string; system: string; temperature: string; maxTokens: string };
@@ -32,27 +33,25 @@ export function useConversation(onModelGone: () => void) {
     });
     const history: Turn[] = [...turns, { role: 'user', content: prompt }];
     const timing = { startedAt: performance.now(), firstAt: 0 };
-    let answer = '';
-    let reasoning = '';
+    let answer = noParts;
     let usage: ChatUsage | undefined;
     let finishReason: string | undefined;
     let drawing: number | undefined;
     const show = (note?: string) => {
       window.clearTimeout(drawing);
       drawing = undefined;
-      const said = { content: answer, ...(reasoning !== '' && { reasoning }), ...(note !== undefined && { note }) };
-      setTurns([...history, { role: 'assistant', ...said }]);
+      const { text, ...parts } = answer;
+      setTurns([...history, { role: 'assistant', content: text, ...parts, ...(note !== undefined && { note }) }]);
     };
     show();
     setError(null);
     setBusy(true);
     try {
       for await (const piece of streamChat(api, requestOf(history, settings), abort.signal)) {
-        if (piece.text !== undefined || piece.reasoning !== undefined) {
-          const isFirst = answer + reasoning === '';
+        const isFirst = isEmpty(answer);
+        answer = joined(answer, piece);
+        if (!isEmpty(answer)) {
           timing.firstAt ||= performance.now();
-          answer += piece.text ?? '';
-          reasoning += piece.reasoning ?? '';
           if (isFirst) show();
           else drawing ??= window.setTimeout(show, drawnAgainMs);
         }
@@ -66,7 +65,7 @@ export function useConversation(onModelGone: () => void) {
         setError(failure);
         if (failure.status === 404 || failure.status === 410) onModelGone();
       }
-      if (answer + reasoning === '' && !stopped) {
+      if (isEmpty(answer) && !stopped) {
         window.clearTimeout(drawing);
         setTurns(turns);
         return false;
