@@ -24,6 +24,7 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await running.waitFor({ state: 'detached' });
   await page.getByRole('link', { name: portal.world.jobId }).click();
   expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
+  await page.getByText(/^You have reached the Model Gateway sandbox\./).waitFor();
   const result = page.getByRole('region', { name: 'Result' });
   await page.getByText('The body that the synchronous call would have returned').waitFor();
   const used = page.locator('section', { has: page.getByRole('heading', { name: 'Usage' }) });
@@ -86,7 +87,7 @@ test('the result of a job is heard, seen or read as what it is, and downloaded',
       .toString(),
   ).toBe('RIFF');
   await goWithin(page, `/jobs/${image}`);
-  const shown = page.getByRole('img', { name: 'Result, number 1' });
+  const shown = page.getByRole('img', { name: 'Answer, number 1' });
   await shown.waitFor();
   await expect.poll(() => page.evaluate('document.querySelector("main img").naturalWidth')).toBe(1024);
   let result: object = { content_type: 'text/plain; charset=utf-8', b64: Buffer.from('Grüße!\n').toString('base64') };
@@ -99,9 +100,11 @@ test('the result of a job is heard, seen or read as what it is, and downloaded',
   result = { content_type: 'audio/pcm', b64: Buffer.from('samples').toString('base64') };
   await page.reload();
   await page.getByText('Browsers can neither play nor show this type.').waitFor();
-  result = { data: [null, { b64_json: 'iVBORw0KGgo=' }] };
+  const address = 'https://elsewhere.example/cat.png';
+  result = { data: [null, { b64_json: 'iVBORw0KGgo=' }, { url: address }] };
   await page.reload();
-  await page.getByRole('img', { name: 'Result, number 1' }).waitFor({ state: 'attached' });
+  await shown.waitFor({ state: 'attached' });
+  await page.getByRole('link', { name: address }).waitFor();
   expect(troubles).toEqual([]);
   await close();
 });

@@ -9,7 +9,7 @@ import { CodeBlock } from '../../ui/code-block.tsx';
 /** More text, such as an image in base64, would keep the browser busy for seconds. */
 const shownLengthMax = 200_000;
 
-/** What a job's call returned: to hear, to see or to read, and as a file. */
+/** What a job's call returned: to hear or to read, and as a file. */
 export function JobResult({ id, result }: { id: string; result: NonNullable<Job['result']> }) {
   const { file, text } = useMemo(() => bodyOf(result), [result]);
   const type = file.type.split(';', 1)[0]!;
@@ -39,15 +39,6 @@ export function JobResult({ id, result }: { id: string; result: NonNullable<Job[
         {!isPlayable && text === null && (
           <p className="text-sm text-soft">Browsers can neither play nor show this type. The download has it.</p>
         )}
-        {imagesIn(result).map((address, index) => (
-          <img
-            // biome-ignore lint/suspicious/noArrayIndexKey: a result never changes, and two of its images may be alike.
-            key={index}
-            src={address}
-            alt={`Result, number ${index + 1}`}
-            className="max-h-96 max-w-full rounded-lg border border-line"
-          />
-        ))}
         {text !== null && (
           <CodeBlock label="Result" code={text.slice(0, shownLengthMax)} wraps={type !== 'application/json'} />
         )}
@@ -73,15 +64,6 @@ function bodyOf(result: object): { file: Blob; text: string | null } {
   const bytes = Uint8Array.from(atob(String(result.b64)), (byte) => byte.charCodeAt(0));
   const isText = /^(text\/|application\/x-subrip)/.test(type);
   return { file: new Blob([bytes], { type }), text: isText ? new TextDecoder().decode(bytes) : null };
-}
-
-/** The addresses of the images that an answer has in base64. */
-function imagesIn(result: object): string[] {
-  const { data, output_format = 'png' } = result as { data?: unknown; output_format?: string };
-  if (!Array.isArray(data)) return [];
-  return data.flatMap((item: { b64_json?: unknown } | null) =>
-    typeof item?.b64_json === 'string' ? [`data:image/${output_format};base64,${item.b64_json}`] : [],
-  );
 }
 
 function Player({ file }: { file: Blob }) {

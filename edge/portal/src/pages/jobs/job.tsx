@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Job } from '../../api/types.ts';
+import { Link } from '../../router/link.tsx';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
@@ -12,6 +13,7 @@ import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { figuresOf } from '../usage/figures.tsx';
+import { JobAnswer } from './job-answer.tsx';
 import { CancelJob, hasEnded, JobStatus } from './job-parts.tsx';
 import { JobResult } from './job-result.tsx';
 
@@ -63,9 +65,13 @@ export function JobPage({ parameters }: PageParameters) {
                   facts={[
                     [
                       'Model',
-                      <code key="model" className="font-mono text-xs">
+                      <Link
+                        key="model"
+                        href={`/models/${encodeURIComponent(loaded.model)}`}
+                        className="font-mono text-xs hover:underline"
+                      >
                         {loaded.model}
-                      </code>,
+                      </Link>,
                     ],
                     [
                       'Endpoint',
@@ -96,7 +102,12 @@ export function JobPage({ parameters }: PageParameters) {
                 </Card>
               )}
             </div>
-            {loaded.result != null && <JobResult id={loaded.id} result={loaded.result} />}
+            {loaded.result != null && (
+              <>
+                <JobAnswer result={loaded.result} />
+                <JobResult id={loaded.id} result={loaded.result} />
+              </>
+            )}
           </>
         )}
       </Loaded>

@@ -1,0 +1,38 @@
+import {
+  type AnswerMessage,
+  type AnswerParts,
+  joined,
+  noParts,
+  partsOf,
+  sourcesBeside,
+} from '../playground/answer-parts.ts';
+
+/** More text would keep the browser busy for seconds. */
+const shownLengthMax = 200_000;
+
+type Choice = { message?: AnswerMessage; text?: unknown } | null;
+type Item = { b64_json?: unknown; url?: unknown } | null;
+type Result = { choices?: unknown; text?: unknown; data?: unknown; output_format?: string; citations?: unknown };
+
+/** The answers of a chat or completion, the words of a transcript, or the images, whichever it is. */
+export function answersIn(result: Result): readonly AnswerParts[] {
+  const said = listIn<Choice>(result.choices).map((choice) =>
+    choice?.message == null
+      ? written(choice?.text)
+      : joined(partsOf(choice.message), { sources: sourcesBeside(result.citations) }),
+  );
+  const images = listIn<Item>(result.data).flatMap((item) =>
+    typeof item?.b64_json === 'string'
+      ? [`data:image/${result.output_format ?? 'png'};base64,${item.b64_json}`]
+      : typeof item?.url === 'string'
+        ? [item.url]
+        : [],
+  );
+  return [...said, written(result.text), { ...noParts, images }].filter(
+    ({ text, images }) => (text !== '' && text.length <= shownLengthMax) || images.length > 0,
+  );
+}
+
+const written = (text: unknown): AnswerParts => ({ ...noParts, text: typeof text === 'string' ? text : '' });
+
+const listIn = <One>(value: unknown): readonly One[] => (Array.isArray(value) ? value : []);
