@@ -273,6 +273,21 @@ test('a model’s snippets name it, the gateway and the chosen language, and can
   await close();
 });
 
+test('the page of a model leads to the playground only if that can try it, and to the requests that one has sent to it', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/models/sandbox-image');
+  const requests = page.getByRole('link', { name: 'Your requests' });
+  const trying = page.getByRole('link', { name: 'Try it' });
+  await requests.waitFor();
+  expect(await trying.count()).toBe(0);
+  await goWithin(page, '/models/acme%2Fember-8b%3Afast');
+  await trying.waitFor();
+  await requests.click();
+  await expect.poll(() => page.getByLabel('Model', { exact: true }).inputValue()).toBe('acme/ember-8b:fast');
+  await page.getByRole('table', { name: 'Requests' }).waitFor();
+  await close();
+});
+
 test('the snippets of each operation run as shown, with curl and with Node', { timeout: 60_000 }, async () => {
   const { gateway, url, world } = portal;
   const { token } = world.people.owner;

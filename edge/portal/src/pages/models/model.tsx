@@ -13,6 +13,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
+import { fits } from '../playground/kinds.ts';
 import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 import { priceLines } from './prices.ts';
@@ -34,11 +35,18 @@ export function ModelPage({ parameters }: PageParameters) {
         </span>
       }
       actions={
-        model.error?.status === 404 || model.error?.status === 410 ? undefined : (
-          <ButtonLink icon="play" href={`/playground?model=${encodeURIComponent(id)}`}>
-            Try it
-          </ButtonLink>
-        )
+        <>
+          {model.data !== undefined && (
+            <ButtonLink icon="chart" href={`/usage?by=request&model=${encodeURIComponent(id)}`}>
+              Your requests
+            </ButtonLink>
+          )}
+          {model.data !== undefined && (fits(model.data, 'chat') || fits(model.data, 'transcribe')) && (
+            <ButtonLink icon="play" href={`/playground?model=${encodeURIComponent(id)}`}>
+              Try it
+            </ButtonLink>
+          )}
+        </>
       }
     >
       <Loaded of={model}>{(data) => <Details model={data} />}</Loaded>

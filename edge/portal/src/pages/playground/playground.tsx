@@ -1,6 +1,5 @@
 import { useState } from 'react';
 import { useKeptState } from '../../api/kept-state.ts';
-import type { Model } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, together } from '../../ui/failure.tsx';
@@ -13,12 +12,8 @@ import { ModelSearch } from '../models/model-search.tsx';
 import { modelToTry } from '../models/model-to-try.ts';
 import { refetchIntervalMs, useModels } from '../models/use-models.ts';
 import { Chat } from './chat.tsx';
+import { fits, type Kind, kinds } from './kinds.ts';
 import { Transcribe } from './transcribe.tsx';
-
-const kinds = { chat: ['chat_completions'], transcribe: ['realtime_transcription', 'audio_transcriptions'] } as const;
-
-const fits = (model: Model, kind: keyof typeof kinds) =>
-  model.operations.some((one) => (kinds[kind] as readonly string[]).includes(one));
 
 /** The list in which the model with this name, if there is one, comes first. */
 const useNamed = (name: string | undefined) =>
@@ -37,7 +32,7 @@ export function Playground() {
   const models = useModels({ operation: kinds[kind], search: '' });
   const found = useModels({ operation: kinds[kind], search: search.trim() });
   // A conversation keeps the model that it had, even if by now another would be offered first.
-  const [offered] = useKeptState<Partial<Record<keyof typeof kinds, string>>>('playground models', {});
+  const [offered] = useKeptState<Partial<Record<Kind, string>>>('playground models', {});
   if (wantedModel !== undefined && fits(wantedModel, kind)) offered[kind] = wanted;
   else offered[kind] ??= modelToTry(models.data?.data ?? [])?.id;
   const asked = wanted === '' ? offered[kind] : wanted;
