@@ -58,6 +58,14 @@ test('what an invoice’s page leads to is of its UTC month, by everyone, and ad
     return { head, rows };
   };
   await exported('Export requests');
+  await page
+    .getByRole('link', { name: /ember-70b/ })
+    .first()
+    .click();
+  await page.getByText('Days in UTC (use Pacific/Auckland)').waitFor();
+  await page.getByRole('table', { name: 'Requests' }).waitFor();
+  expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('acme/ember-70b');
+  await page.goBack();
   await page.getByRole('link', { name: 'Usage by key' }).click();
   await page.getByText('Days in UTC (use Pacific/Auckland) · at most 365 days').waitFor();
   const { head, rows } = await exported('Export by month');

@@ -4,6 +4,7 @@ import { utcToday } from '../../api/server-clock.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatQuantity } from '../../format/number.ts';
 import { earlierDay, formatUtcRange, utcDay } from '../../format/time.ts';
+import { Link } from '../../router/link.tsx';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card, Facts, Figures } from '../../ui/card.tsx';
@@ -23,9 +24,10 @@ export function InvoicePage({ parameters }: PageParameters) {
     <InvoiceView
       path={`${ownInvoices}/${parameters.id ?? ''}`}
       parent={{ name: 'Invoices', href: '/billing?tab=invoices' }}
+      usageOfLine={usageOfLine}
       actions={(invoice) => (
         <>
-          <ButtonLink size="small" icon="chart" href={usageOf(invoice)}>
+          <ButtonLink size="small" icon="chart" href={usageIn(invoice, { by: 'key' })}>
             Usage by key
           </ButtonLink>
           <ExportButton range={daysOf(invoice)} timezone="UTC" scope="tenant" size="small" />
@@ -41,12 +43,14 @@ type InvoiceViewProps = {
   parent: { name: string; href: string };
   /** Whose invoice it is, where that could be anybody's. */
   of?: ReactNode;
+  /** Where the calls of a line item are listed, for those whose own they are. */
+  usageOfLine?: UsageOfLine;
   /** What can be done with it, besides downloading it. */
   actions: (invoice: InvoiceWithLines) => ReactNode;
 };
 
 /** An invoice as its payer sees it, with its line items and transactions. */
-export function InvoiceView({ path, parent, of, actions }: InvoiceViewProps) {
+export function InvoiceView({ path, parent, of, usageOfLine, actions }: InvoiceViewProps) {
   const invoice = useGet<InvoiceWithLines>(path, undefined, { keepPrevious: false });
   const data = invoice.data;
   return (
@@ -71,7 +75,7 @@ export function InvoiceView({ path, parent, of, actions }: InvoiceViewProps) {
         )
       }
     >
-      <Loaded of={invoice}>{(loaded) => <Details invoice={loaded} path={path} />}</Loaded>
+      <Loaded of={invoice}>{(loaded) => <Details invoice={loaded} path={path} usageOfLine={usageOfLine} />}</Loaded>
     </Page>
   );
 }
@@ -82,16 +86,30 @@ const daysOf = ({ period_start, period_end }: InvoiceWithLines) => ({
   end: utcDay(new Date(Date.parse(period_end) - 1)),
 });
 
-/** Where the usage page says what each key cost of it. A month yet to end is shown as far as it has come. */
-function usageOf(invoice: InvoiceWithLines): string {
+/** The usage page for an invoice: everyone's, by its UTC days. A month yet to end is shown as far as it has come. */
+function usageIn(invoice: InvoiceWithLines, more: Readonly<Record<string, string>>): string {
   const { start, end } = daysOf(invoice);
-  return `/usage?scope=tenant&by=key&zone=UTC&granularity=monthly&start=${start}&end=${earlierDay(end, utcToday())}`;
+  const days = { scope: 'tenant', zone: 'UTC', granularity: 'monthly', start, end: earlierDay(end, utcToday()) };
+  return `/usage?${new URLSearchParams({ ...days, ...more })}`;
 }
 
 type Line = InvoiceWithLines['line_items'][number];
+type UsageOfLine = (invoice: InvoiceWithLines, line: Line) => string;
 
-const columns: readonly Column<Line>[] = [
-  { name: 'Description', cell: (line) => <span className="wrap-anywhere">{line.description}</span> },
+const usageOfLine: UsageOfLine = (invoice, { model }) => usageIn(invoice, { by: 'request', model });
+
+const columnsOf = (hrefOf: ((line: Line) => string) | undefined): readonly Column<Line>[] => [
+  {
+    name: 'Description',
+    cell: (line) =>
+      hrefOf === undefined || line.model === '' ? (
+        <span className="wrap-anywhere">{line.description}</span>
+      ) : (
+        <Link href={hrefOf(line)} className="wrap-anywhere hover:underline" title="Show its requests">
+          {line.description}
+        </Link>
+      ),
+  },
   {
     name: 'Quantity',
     end: true,
@@ -102,7 +120,9 @@ const columns: readonly Column<Line>[] = [
   { name: 'Amount', usd: (line) => line.amount_usd, exact: true },
 ];
 
-function Details({ invoice, path }: { invoice: InvoiceWithLines; path: string }) {
+type DetailsProps = { invoice: InvoiceWithLines; path: string; usageOfLine: UsageOfLine | undefined };
+
+function Details({ invoice, path, usageOfLine }: DetailsProps) {
   return (
     <>
       <Card>
@@ -127,7 +147,7 @@ function Details({ invoice, path }: { invoice: InvoiceWithLines; path: string })
           label="Line items"
           whole
           rows={invoice.line_items}
-          columns={columns}
+          columns={columnsOf(usageOfLine && ((line) => usageOfLine(invoice, line)))}
           rowKey={(line) => `${line.description} ${line.unit} ${line.unit_price_usd}`}
           empty={<EmptyState icon="card" title="Nothing was used" />}
         />

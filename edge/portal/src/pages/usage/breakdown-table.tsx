@@ -2,26 +2,35 @@ import type { ReactNode } from 'react';
 import type { Measures } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
+import { usePlace } from '../../router/router.ts';
 import { classNames } from '../../ui/class-names.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
+import { type RequestFilterValues, requestsMeeting } from './request-filters.tsx';
 
 type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { id: string; name: string };
 
-/** Totals by model, endpoint or key. A name leads to its `href`, if there is one; `detail` is shown below it. */
+/**
+ * Totals by model, endpoint or key. A name leads to its `href`, if there is one; `detail` is shown below it. A number of requests leads to
+ * these, if there is a `filter` that they alone meet.
+ */
 export function BreakdownTable<Shown extends Row>({
   what,
   rows,
   mono = false,
   href,
   detail,
+  filter,
 }: {
   what: string;
   rows: readonly Shown[];
   mono?: boolean;
   href?: (row: Shown) => string | null;
   detail?: (row: Shown) => ReactNode;
+  filter: (row: Shown) => RequestFilterValues | null;
 }) {
+  // By this it renders again when the address changes, which the links continue.
+  const { path } = usePlace();
   const columns: readonly Column<Shown>[] = [
     {
       name: what,
@@ -42,7 +51,21 @@ export function BreakdownTable<Shown extends Row>({
         );
       },
     },
-    { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
+    {
+      name: 'Requests',
+      end: true,
+      sortBy: (row) => row.requests,
+      cell: (row) => {
+        const wanted = filter(row);
+        const count = formatCount(row.requests);
+        if (wanted === null) return count;
+        return (
+          <Link href={path + requestsMeeting(wanted)} className="underline hover:text-ink" title="Show these requests">
+            {count}
+          </Link>
+        );
+      },
+    },
     {
       name: 'Input tokens',
       end: true,

@@ -64,7 +64,14 @@ export function Breakdown({ range, timezone, scope, granularity, isAdmin }: Brea
             content: (
               <Card flush title="Usage by model" action={exportBy('model')}>
                 <Loaded of={summary}>
-                  {(data) => <BreakdownTable what="Model" mono rows={rows(data.by_model, (row) => row.model)} />}
+                  {(data) => (
+                    <BreakdownTable
+                      what="Model"
+                      mono
+                      rows={rows(data.by_model, (row) => row.model)}
+                      filter={({ model }) => ({ model })}
+                    />
+                  )}
                 </Loaded>
               </Card>
             ),
@@ -80,6 +87,7 @@ export function Breakdown({ range, timezone, scope, granularity, isAdmin }: Brea
                       what="Key"
                       rows={rows(data.by_api_key, (row) => row.api_key_id ?? '', keyName)}
                       href={({ api_key_id }) => api_key_id && `/keys/${api_key_id}`}
+                      filter={({ api_key_id }) => (api_key_id ? { key: api_key_id } : null)}
                       detail={({ api_key_preview, api_key_user_id }) =>
                         api_key_preview !== null && (
                           <KeyDetail
@@ -101,7 +109,12 @@ export function Breakdown({ range, timezone, scope, granularity, isAdmin }: Brea
               <Card flush title="Usage by endpoint" action={exportBy('endpoint')}>
                 <Loaded of={summary}>
                   {(data) => (
-                    <BreakdownTable what="Endpoint" mono rows={rows(data.by_endpoint, (row) => row.endpoint)} />
+                    <BreakdownTable
+                      what="Endpoint"
+                      mono
+                      rows={rows(data.by_endpoint, (row) => row.endpoint)}
+                      filter={({ endpoint }) => ({ endpoint })}
+                    />
                   )}
                 </Loaded>
               </Card>

@@ -6,17 +6,23 @@ import { Narrowing } from './narrowing.tsx';
 const outcomeParameter = 'status';
 const failedOutcome = 'failed';
 
-/** The query of the address, with which the usage page shows all requests of the range that failed. */
-export const failedRequests = (): string =>
+/** What requests can be filtered by, as the address has it. */
+export type RequestFilterValues = { model?: string; key?: string; endpoint?: string; [outcomeParameter]?: string };
+
+/** The query of the usage page's address, with which it shows the requests of the range that meet these filters alone. */
+export const requestsMeeting = (filters: RequestFilterValues): string =>
   searchWith({
     by: 'request',
-    [outcomeParameter]: failedOutcome,
     model: null,
     key: null,
     endpoint: null,
+    [outcomeParameter]: null,
     search: null,
     page: null,
+    ...filters,
   });
+
+export const failedRequests = (): string => requestsMeeting({ [outcomeParameter]: failedOutcome });
 
 type RequestFilter = { value: string; set: (value: string) => void };
 
