@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dialog, openPage, row, signIn } from './support/browser.ts';
+import { dialog, goWithin, openPage, row, signIn } from './support/browser.ts';
 import { hostileName, users } from './support/portal.ts';
 import { browser, portal, sharePortal } from './support/shared-portal.ts';
 import { ok } from './support/world/people.ts';
@@ -187,7 +187,7 @@ test('an operator revokes a key without ever seeing a secret, and its owner sees
   await its.close();
 });
 
-test('the page of a key names the models and addresses it is restricted to, since a touch screen shows no tooltips', async () => {
+test('the page of a key names the models and addresses it is restricted to, what is left of its cap and until when, since a touch screen shows no tooltips, and its id', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys?search=Nightly');
   await page.getByRole('link', { name: 'Nightly evaluation' }).click();
@@ -198,6 +198,11 @@ test('the page of a key names the models and addresses it is restricted to, sinc
   const listed = async (name: string) => (await fact(name).innerText()).split('\n');
   expect([await listed('Models'), await listed('Addresses')]).toEqual([model_allowlist, ip_allowlist]);
   expect(await fact('Daily cap').innerText()).toBe('None');
+  await goWithin(page, `/keys/${portal.world.keyId}`);
+  await expect
+    .poll(() => fact('Daily cap').innerText())
+    .toMatch(/^\$25\.00 a day\n\$[\d.]+ spent today, \$[\d.]+ left · resets .+$/);
+  expect(await fact('Id').innerText()).toContain(portal.world.keyId);
   await close();
 });
 

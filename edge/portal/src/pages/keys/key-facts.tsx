@@ -1,8 +1,8 @@
 import type { ApiKey } from '../../api/types.ts';
 import { formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
-import { formatUtc } from '../../format/time.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
+import { CopyButton } from '../../ui/copy-button.tsx';
 import { Time } from '../../ui/time.tsx';
 
 /** When a key was made and used, and what it may do. */
@@ -27,6 +27,13 @@ export function KeyFacts({ apiKey }: { apiKey: ApiKey }) {
               : ['Revoked', <Time key="revoked" value={apiKey.revoked_at} />],
             ['Last used', <Time key="used" value={apiKey.last_used_at} relative none="Never" />],
             ['Uses', formatCount(apiKey.usage_count)],
+            [
+              'Id',
+              <span key="id" className="flex flex-wrap items-center gap-2">
+                <code className="font-mono text-xs wrap-anywhere">{apiKey.id}</code>
+                <CopyButton text={apiKey.id} />
+              </span>,
+            ],
           ]}
         />
         <Facts
@@ -91,8 +98,9 @@ function DailyCap({ apiKey: { spend_cap_usd: cap, budget } }: { apiKey: ApiKey }
     <>
       <span className="block">{formatUsdExact(cap)} a day</span>
       {spent !== null && (
-        <span className={spent >= cap ? 'text-danger' : 'text-soft'} title={`Resets ${formatUtc(budget!.resets_at)}`}>
-          {formatUsd(spent)} spent today
+        <span className={spent >= cap ? 'text-danger' : 'text-soft'}>
+          {formatUsd(spent)} spent today, {spent >= cap ? 'nothing' : formatUsd(cap - spent)} left · resets{' '}
+          <Time value={budget!.resets_at} relative />
         </span>
       )}
     </>
