@@ -28,6 +28,43 @@ test('a chat streams, keeps its history and shows times and tokens', async () =>
   await close();
 });
 
+test('a conversation is shown as the call that Send would make, or that brought its last answer, in each language', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const code = page.getByRole('region', { name: /A call in/ });
+  const view = page.getByRole('button', { name: 'View code' });
+  const sent = async () => JSON.parse(/-d '(.+)'$/s.exec((await code.locator('pre').textContent()) ?? '')![1]!);
+  await view.waitFor();
+  expect(await view.getAttribute('aria-disabled')).toBe('true');
+  await page.getByLabel('System message').fill('Be "brief".');
+  await page.getByLabel('Temperature').fill('0.5');
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await view.click();
+  const body = {
+    model: 'sandbox-chat',
+    messages: [
+      { role: 'system', content: 'Be "brief".' },
+      { role: 'user', content: 'Hello' },
+    ],
+    temperature: 0.5,
+    stream: true,
+  };
+  expect(await sent()).toEqual(body);
+  await page.getByRole('button', { name: 'Python' }).click();
+  const inPython = (await code.locator('pre').textContent()) ?? '';
+  expect(inPython).toContain(
+    '        {"role":"system","content":"Be \\"brief\\"."},\n        {"role":"user","content":"Hello"},\n',
+  );
+  expect(inPython).toContain('    temperature=0.5,\n    stream=True,\n');
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByText('in total').waitFor();
+  await view.click();
+  expect(await sent()).toEqual(body);
+  expect(await seriousFindings(page)).toEqual([]);
+  await close();
+});
+
 test.each([
   [
     'an error frame',

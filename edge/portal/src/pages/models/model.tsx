@@ -11,9 +11,9 @@ import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
 import { fits } from '../playground/kinds.ts';
+import { LanguageChoice } from './language-choice.tsx';
 import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 import { priceLines } from './prices.ts';
@@ -181,16 +181,7 @@ function Snippets({ model }: { model: Model }) {
               choices={model.operations.map((one) => ({ value: one, label: operationName(one) }))}
             />
           )}
-          <Segments
-            label="Language"
-            value={language}
-            onChange={(value) => setLanguage(value as Language)}
-            choices={[
-              { value: 'curl', label: 'curl' },
-              { value: 'python', label: 'Python' },
-              { value: 'node', label: 'Node' },
-            ]}
-          />
+          <LanguageChoice value={language} onChange={setLanguage} />
         </div>
       }
     >

@@ -1,12 +1,19 @@
 import type { OperationName } from '#shared/operations.ts';
 import { shellWord } from '#shared/shell-word.ts';
+import type { ChatRequest } from '../playground/chat-request.ts';
 
 export type Language = 'curl' | 'python' | 'node';
 
 /** A first call of an operation, ready to paste; the key comes from the environment. */
-export function snippet(language: Language, operation: string, model: string, origin: string): string {
+export const snippet = (language: Language, operation: string, model: string, origin: string): string =>
+  written(language, calls[operation as OperationName] ?? calls.chat_completions, model, origin);
+
+/** A chat with these fields in its body, beside the model, ready to paste. */
+export const chatSnippet = (language: Language, { model, ...fields }: ChatRequest, origin: string): string =>
+  written(language, chatCall(fields), model, origin);
+
+function written(language: Language, call: Call, model: string, origin: string): string {
   const base = `${origin}/v1`;
-  const call = calls[operation as OperationName] ?? calls.chat_completions;
   switch (language) {
     case 'curl':
       return call.curl(base, model);
@@ -25,7 +32,7 @@ type Call = {
   node: (model: string) => string;
 };
 
-const quote = (text: string) => JSON.stringify(text);
+const quote = (value: unknown) => JSON.stringify(value);
 const toPcm = 'ffmpeg -i speech.mp3 -ac 1 -ar 24000 -f s16le speech.pcm';
 const authorization = `-H "Authorization: Bearer $MODEL_GATEWAY_KEY"`;
 
@@ -39,14 +46,29 @@ function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
 const fileCurl = (path: string) => (base: string, model: string) =>
   `curl ${base}${path} \\\n  ${authorization} \\\n  -F file=@speech.mp3 \\\n  --form-string model=${shellWord(model)}`;
 
-const calls: Readonly<Record<OperationName, Call>> = {
-  chat_completions: {
-    curl: jsonCurl('/chat/completions', { messages: [{ role: 'user', content: 'Say hello.' }], stream: true }),
+function chatCall(fields: Omit<ChatRequest, 'model'>): Call {
+  // JSON is code in both languages.
+  const codeOf = (sign: string, indent: string): string =>
+    Object.entries(fields)
+      .map(
+        ([name, value]) => `${indent}${name}${sign}${Array.isArray(value) ? listOf(value, indent) : quote(value)},\n`,
+      )
+      .join('');
+  return {
+    curl: jsonCurl('/chat/completions', { ...fields, stream: true }),
     python: (model) =>
-      `stream = client.chat.completions.create(\n    model=${model},\n    messages=[{"role": "user", "content": "Say hello."}],\n    stream=True,\n)\nfor chunk in stream:\n    if chunk.choices:\n        print(chunk.choices[0].delta.content or "", end="")`,
+      `stream = client.chat.completions.create(\n    model=${model},\n${codeOf('=', '    ')}    stream=True,\n)\nfor chunk in stream:\n    if chunk.choices:\n        print(chunk.choices[0].delta.content or "", end="")`,
     node: (model) =>
-      `const stream = await client.chat.completions.create({\n  model: ${model},\n  messages: [{ role: 'user', content: 'Say hello.' }],\n  stream: true,\n});\nfor await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '');`,
-  },
+      `const stream = await client.chat.completions.create({\n  model: ${model},\n${codeOf(': ', '  ')}  stream: true,\n});\nfor await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '');`,
+  };
+}
+
+/** A list in code, each item on a line of its own. */
+const listOf = (items: readonly unknown[], indent: string): string =>
+  `[\n${items.map((item) => `${indent}${indent}${quote(item)},\n`).join('')}${indent}]`;
+
+const calls: Readonly<Record<OperationName, Call>> = {
+  chat_completions: chatCall({ messages: [{ role: 'user', content: 'Say hello.' }] }),
   completions: {
     curl: jsonCurl('/completions', { prompt: 'Once upon a time', max_tokens: 64 }),
     python: (model) =>

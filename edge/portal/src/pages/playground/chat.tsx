@@ -1,12 +1,14 @@
-import { useDeferredValue, useEffect, useRef } from 'react';
+import { useDeferredValue, useEffect, useRef, useState } from 'react';
 import { useKeptState } from '../../api/kept-state.ts';
 import { Button } from '../../ui/button.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { Checkbox, TextArea, TextField } from '../../ui/field.tsx';
 import { FormError } from '../../ui/form.tsx';
+import { asked, requestOf } from './chat-request.ts';
 import { Suggestions } from './suggestions.tsx';
 import { TurnView } from './turn.tsx';
 import { useConversation } from './use-conversation.ts';
+import { ViewCode } from './view-code.tsx';
 
 export function Chat({ model, onModelGone }: { model: string; onModelGone: () => void }) {
   const { turns: latest, error, busy, isBusy, send, stop, clear } = useConversation(onModelGone);
@@ -17,6 +19,9 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
   const [temperature, setTemperature] = useKeptState('chat temperature', '');
   const [maxTokens, setMaxTokens] = useKeptState('chat maximum', '');
   const [formatted, setFormatted] = useKeptState('chat formatted', true);
+  const [viewingCode, setViewingCode] = useState(false);
+  const settings = { model, system, temperature, maxTokens };
+  const messages = asked(turns, text);
   const log = useRef<HTMLDivElement>(null);
   const message = useRef<HTMLTextAreaElement>(null);
   const isAtEnd = useRef(true);
@@ -32,7 +37,7 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
     if (prompt === '' || model === '' || isBusy()) return;
     isAtEnd.current = true;
     setText('');
-    const said = await send(prompt, { model, system, temperature, maxTokens });
+    const said = await send(prompt, settings);
     // The next message may already have been begun.
     if (!said) setText((begun) => (begun.trim() === '' ? prompt : `${prompt}\n\n${begun}`));
     // Send cannot be focused while there is nothing to send, so whoever was on Stop continues in the message field.
@@ -150,10 +155,14 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
           onChange={setMaxTokens}
         />
         <Checkbox label="Format answers" checked={formatted} onChange={setFormatted} />
+        <Button icon="code" disabled={messages.length === 0} onClick={() => setViewingCode(true)}>
+          View code
+        </Button>
         <Button disabled={turns.length === 0 || busy} onClick={clear}>
           Clear conversation
         </Button>
       </div>
+      {viewingCode && <ViewCode request={requestOf(messages, settings)} onClose={() => setViewingCode(false)} />}
     </div>
   );
 }

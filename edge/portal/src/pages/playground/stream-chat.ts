@@ -1,16 +1,9 @@
 import type { Api } from '../../api/client.ts';
 import { ApiError } from '../../api/error.ts';
 import { type AnswerMessage, type AnswerParts, partsOf, sourcesBeside } from './answer-parts.ts';
+import type { ChatRequest } from './chat-request.ts';
 
-export type Message = { role: 'system' | 'user' | 'assistant'; content: string };
 export type ChatUsage = { prompt_tokens: number; completion_tokens: number; total_tokens: number };
-type ChatRequest = {
-  model: string;
-  messages: readonly Message[];
-  temperature?: number | string;
-  max_tokens?: number | string;
-};
-
 type Chunk = {
   choices?: { delta?: AnswerMessage | null; finish_reason?: string | null }[];
   citations?: unknown;

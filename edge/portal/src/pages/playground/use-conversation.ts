@@ -1,15 +1,13 @@
 import { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
 import { useKeptState } from '../../api/kept-state.ts';
-import { formatCount, formatDurationMs, numberOrText } from '../../format/number.ts';
+import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { type AnswerParts, isEmpty, joined, noParts } from './answer-parts.ts';
-import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
+import { type ChatSettings, type Message, requestOf } from './chat-request.ts';
+import { type ChatUsage, streamChat } from './stream-chat.ts';
 
 /** What was said, what else came with an answer, and what is to be said about it: how long it took, or why it is incomplete. */
 export type Turn = Message & Partial<Omit<AnswerParts, 'text'>> & { note?: string };
-
-/** What the fields beside the conversation say; empty where they say nothing. */
-type ChatSettings = { model: string; system: string; temperature: string; maxTokens: string };
 
 /** How long a growing answer waits until it is drawn again, in milliseconds: each time all of it is read as Markdown. */
 const drawnAgainMs = 100;
@@ -91,20 +89,6 @@ export function useConversation(onModelGone: () => void) {
       setTurns([]);
       setError(null);
     },
-  };
-}
-
-function requestOf(history: readonly Turn[], { model, system, temperature, maxTokens }: ChatSettings) {
-  const messages: Message[] = [
-    ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system.trim() }]),
-    // An answer that was stopped before its first word is none, and upstreams refuse an empty one.
-    ...history.filter(({ content }) => content !== '').map(({ role, content }) => ({ role, content })),
-  ];
-  return {
-    model,
-    messages,
-    ...(temperature === '' ? {} : { temperature: numberOrText(temperature) }),
-    ...(maxTokens === '' ? {} : { max_tokens: numberOrText(maxTokens) }),
   };
 }
 
