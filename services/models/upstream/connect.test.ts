@@ -1,3 +1,4 @@
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -193,6 +194,37 @@ test('a server that stalls in the middle of its answer to a probe has given no s
   await upstream.close();
   server.closeAllConnections();
   server.close();
+});
+
+test('probes follow a name that moves, though the server at its old address goes on refusing them', async () => {
+  const old = createServer((_request, response) => void response.writeHead(503).end()).listen(0, '127.0.0.1');
+  await once(old, 'listening');
+  const { port } = old.address() as AddressInfo;
+  const next = createServer((_request, response) => void response.end('{"data":[]}')).listen(port, '127.0.0.2');
+  await once(next, 'listening');
+  let address = '127.0.0.1';
+  const looked = vi
+    .spyOn(dns, 'lookup')
+    .mockImplementation(((...[, , found]: [string, object, (error: null, addresses: object[]) => void]) =>
+      found(null, [{ address, family: 4 }])) as never);
+  onTestFinished(() => looked.mockRestore());
+  vi.useFakeTimers({ toFake: ['Date'] });
+  const settings = create(DeploymentSettingsSchema, { baseUrl: `http://moving.example:${port}/v1` });
+  const upstream = connectUpstream({ clock: systemClock, secret: () => undefined })(settings);
+  const probe = () => upstream.probe(AbortSignal.timeout(10_000));
+  await expect(probe()).rejects.toThrow('GET /v1/models answered 503');
+  address = '127.0.0.2';
+  // Its connection is free for another once the server has said everything.
+  await immediate();
+  await expect(probe()).rejects.toThrow('GET /v1/models answered 503');
+  await immediate();
+  vi.setSystemTime(Date.now() + 301_000);
+  await expect(probe()).resolves.toBeUndefined();
+  await upstream.close();
+  for (const server of [old, next]) {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 test('everything that an upstream over TLS is asked goes through the proxy', async () => {

@@ -6,7 +6,7 @@ import { withoutMark } from '../bytes/byte-order-mark.ts';
 import { countOr0 } from '../bytes/reported-usage.ts';
 import { errorBytesMax, readErrorBody } from './error-body.ts';
 import { idleMsDefault } from './http1/connection.ts';
-import { Http1Pool } from './http1/http1-pool.ts';
+import { Http1Pool, lifetimeMsDefault } from './http1/http1-pool.ts';
 import { headBytesMax } from './http1/response-parser.ts';
 import { type ForwardProxy, undiciConnector } from './tls.ts';
 import type { ListedModel, Upstream } from './upstream.ts';
@@ -44,6 +44,8 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
       connect: undiciConnector(proxy, connectTimeoutMs),
       pipelining: 1,
       keepAliveTimeout: idleMsDefault,
+      // Probes of a deployment that is down keep their connection busy.
+      clientTtl: lifetimeMsDefault,
       maxHeaderSize: headBytesMax,
     });
   const redact = redactor(base, options);

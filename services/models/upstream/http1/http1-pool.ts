@@ -18,7 +18,7 @@ type Http1PoolOptions = {
 };
 
 /** A name that moves is followed after this time, though its old address goes on answering. */
-const lifetimeMsDefault = 5 * 60_000;
+export const lifetimeMsDefault = 5 * 60_000;
 
 /** How often deadlines are checked: no time-out comes early, and none later than this. */
 const sweepMs = 100;
