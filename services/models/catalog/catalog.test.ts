@@ -68,6 +68,21 @@ test('a lowered concurrency limit counts the calls that the server still runs fr
   expect(chosen()?.inFlight).toBe(0);
 });
 
+test('a deployment that is stopped and started has no more room than its running calls leave', () => {
+  const { closed, replace, model } = startCatalog();
+  const settings = { baseUrl: 'http://one.test/v1', concurrencyLimit: 1 };
+  const chosen = () => chooseDeployment(model().deployments, new Set());
+  replace(1n, ['d'], settings);
+  const run = chosen()!.start();
+  replace(2n, ['d'], { ...settings, enabled: false });
+  replace(3n, ['d'], { ...settings, enabled: false, weight: 2 });
+  expect(model().deployments).toEqual([]);
+  replace(4n, ['d'], settings);
+  expect(chosen()).toBeNull();
+  run.end({ kind: 'good' });
+  expect([chosen()?.isRetired, closed]).toEqual([false, ['d']]);
+});
+
 test.each(['was added', 'failed'])(
   'a deployment that %s while others served is then sent its share of the calls, and not all that it missed',
   (event) => {

@@ -56,6 +56,8 @@ export class Catalog {
   readonly #deps: CatalogDeps;
   #models: ReadonlyMap<string, ServedModel> = new Map();
   #runtimes = new Map<string, DeploymentRuntime>();
+  /** Those that were stopped or removed while their servers run calls for them: one that is started again has that load. */
+  readonly #leaving = new Map<string, DeploymentRuntime>();
   #version = -1n;
 
   constructor(deps: CatalogDeps) {
@@ -107,8 +109,11 @@ export class Catalog {
       ),
     );
     for (const [id, runtime] of this.#runtimes) {
-      if (runtimes.get(id) !== runtime) runtime.retire();
+      if (runtimes.get(id) === runtime) continue;
+      runtime.retire();
+      this.#leaving.set(id, runtime);
     }
+    for (const [id, { inFlight }] of this.#leaving) if (inFlight === 0 || runtimes.has(id)) this.#leaving.delete(id);
     this.#runtimes = runtimes;
     this.#version = snapshot.version;
   }
@@ -142,12 +147,12 @@ export class Catalog {
   }
 
   #runtime(deployment: Deployment, turns: Turns, runtimes: Map<string, DeploymentRuntime>): DeploymentRuntime {
-    const before = this.#runtimes.get(deployment.id);
-    let runtime = before;
+    let runtime = this.#runtimes.get(deployment.id);
     if (runtime === undefined || !runtime.hasSettings(deployment.settings!)) {
       const { openUpstream, metricsOf, clock, logger } = this.#deps;
       const metrics = metricsOf(deployment.model, deployment.id);
       const upstream = openUpstream(deployment);
+      const before = runtime ?? this.#leaving.get(deployment.id);
       runtime = new DeploymentRuntime(deployment, { upstream, turns, before }, { clock, metrics, logger });
       const { fault } = upstream;
       if (fault !== undefined)
