@@ -18,6 +18,9 @@ import type { Upstream } from '../upstream/upstream.ts';
 
 /** The longest that a deployment is spared because it asked for it, in milliseconds. */
 const coolingMsMax = 30_000;
+/** How long it is asked without a field that it refused, in milliseconds: its server may meanwhile be another, or a later version. */
+const refusedFieldsMs = 3_600_000;
+const noFields: ReadonlySet<AddedField> = new Set();
 const noKnobs = create(SandboxSettingsSchema);
 
 /** What one call, or one probe, says about a deployment. */
@@ -56,7 +59,8 @@ class Seen {
   successes = 0;
   failures = 0;
   lastError = '';
-  refusedFields: ReadonlySet<AddedField> = new Set();
+  refusedFields = noFields;
+  refusedUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(logger: FailureLogger) {
     this.logged = new RepeatedFailures('a deployment', logger, 0);
@@ -138,13 +142,14 @@ export class DeploymentRuntime implements RoutableDeployment {
     return this.#clock.monotonic() < this.#seen.coolingUntilMs;
   }
 
-  /** The fields that the gateway adds and with which its upstream was seen to refuse a request that it answered without. */
+  /** The fields that the gateway adds and with which its upstream was just seen to refuse a request that it answered without. */
   get refusedFields(): ReadonlySet<AddedField> {
-    return this.#seen.refusedFields;
+    return this.#clock.monotonic() < this.#seen.refusedUntilMs ? this.#seen.refusedFields : noFields;
   }
 
   set refusedFields(fields: ReadonlySet<AddedField>) {
     this.#seen.refusedFields = fields;
+    this.#seen.refusedUntilMs = this.#clock.monotonic() + refusedFieldsMs;
   }
 
   /** Monotonic milliseconds of the last success; minus infinity before the first. */

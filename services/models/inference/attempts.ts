@@ -152,7 +152,7 @@ export class Attempts implements CancelListener {
     this.#signal.removeEventListener('abort', this);
     const deployment = this.#running?.deployment;
     // Not decided by the head alone, since an error may follow it.
-    if (verdict.kind === 'good' && deployment !== undefined) {
+    if (verdict.kind === 'good' && deployment !== undefined && this.#refusedFields.has(deployment)) {
       deployment.refusedFields = this.#refusedBy(deployment);
     }
     this.#stop(verdict);
