@@ -12,6 +12,8 @@ export type HealthReport = {
 
 /** An edge, or a Models process, that has been silent for this long no longer counts. */
 export const freshMs = 15_000;
+/** Why a deployment is Pending at first. */
+export const notProbedYet = 'not probed yet';
 /** How long errors make a deployment Degraded, so that its status does not flicker. */
 const degradedMs = 10_000;
 /** Errors in one report that are more than an accident: at least this many, and this share. */
@@ -37,6 +39,7 @@ export class DeploymentHealth {
   #degradedUntilMs = Number.NEGATIVE_INFINITY;
   #hasSucceeded = false;
   #lastError = '';
+  #reasonToldMs = Number.NEGATIVE_INFINITY;
 
   take(edgeId: string, report: HealthReport, nowMs: number): void {
     this.#edges.set(edgeId, { ...report, atMs: nowMs });
@@ -44,6 +47,11 @@ export class DeploymentHealth {
     if (report.failures > 0) this.#lastError = report.lastError;
     const share = report.failures / (report.failures + report.successes);
     if (report.failures >= failuresMin && share >= failuresShareMin) this.#degradedUntilMs = nowMs + degradedMs;
+  }
+
+  /** It was stored why the deployment is Pending. */
+  reasonTold(nowMs: number): void {
+    this.#reasonToldMs = nowMs;
   }
 
   /**
@@ -60,7 +68,9 @@ export class DeploymentHealth {
       // A deployment that is not serving starts to only once something succeeds, however little speaks against it.
       const isFailing = edges.some(({ failures }) => failures > 0);
       const isTold = edges.some(({ lastError }) => lastError === current.reason);
-      const isNews = current.status === DeploymentStatus.PENDING && isFailing && !isTold;
+      // The edges of another process may fail otherwise, or a server say it in other words each time.
+      const isSoon = nowMs - this.#reasonToldMs < freshMs && current.reason !== notProbedYet;
+      const isNews = current.status === DeploymentStatus.PENDING && isFailing && !isTold && !isSoon;
       return isNews ? { status: current.status, reason: this.#lastError } : null;
     }
     if (judged === null || (judged === current.status && judged !== DeploymentStatus.DEGRADED)) return null;

@@ -1,6 +1,6 @@
 import { type DeploymentSettings, DeploymentStatus, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsDeps } from '../deps.ts';
-import type { Judged } from '../domain/deployment-health.ts';
+import { type Judged, notProbedYet } from '../domain/deployment-health.ts';
 import { probeFailure } from './probe-failure.ts';
 
 /** An operator waits for this probe, in milliseconds. */
@@ -10,7 +10,7 @@ const firstProbeMs = 2_000;
 export function unprobed({ dialect, enabled }: DeploymentSettings): Judged {
   if (enabled === false) return { status: DeploymentStatus.STOPPED, reason: '' };
   if (dialect === UpstreamDialect.SANDBOX) return { status: DeploymentStatus.RUNNING, reason: '' };
-  return { status: DeploymentStatus.PENDING, reason: 'not probed yet' };
+  return { status: DeploymentStatus.PENDING, reason: notProbedYet };
 }
 
 /** The initial status of a deployment, and why: Running when its upstream answers a first probe, otherwise Pending until it does. */

@@ -91,15 +91,25 @@ test('what was seen of the server that a deployment had before says nothing of t
   expect(await report(good)).toEqual([Status.RUNNING, '']);
 });
 
-test('a deployment that the edges of another replica have just reached goes on serving, though a report of a probe that failed before comes in', async () => {
+test('a pending deployment that the edges of another replica have just reached goes on serving, though a report of a probe that failed before comes in; until then neither replica tells its own reason each time', async () => {
   await using catalog = await startCatalog();
-  const { service, feed, replica } = catalog;
-  const report = replica();
-  const status = (status: Status) =>
-    service.pool.query(`with changed as (update deployments set status = ${status}, status_reason = '')
+  const { service, feed, clock, replica } = catalog;
+  const [report, other] = [replica(), replica()];
+  const status = (status: Status, reason = '') =>
+    service.pool.query(`with changed as (update deployments set status = ${status}, status_reason = '${reason}')
       update catalog_version set version = version + 1`);
-  await status(Status.PENDING);
+  await status(Status.PENDING, 'not probed yet');
   await feed.refresh();
+  const reasons = new Set<unknown>();
+  const failing = { failures: 1, consecutiveFailures: 1 };
+  for (let second = 0; second < 15; second += 1) {
+    reasons.add((await report({ ...failing, lastError: 'refused' }))[1]);
+    // Its server says the same in other words each time.
+    reasons.add((await other({ ...failing, lastError: `no secret in request ${second}` }))[1]);
+    clock.advance(1_000);
+  }
+  expect([...reasons]).toEqual(['refused', 'no secret in request 0']);
+  expect(await report({ ...failing, lastError: 'timed out' })).toEqual([Status.PENDING, 'timed out']);
   // Of this, the replica has not heard yet.
   await status(Status.RUNNING);
   await report({ failures: 1, consecutiveFailures: 1, lastError: 'refused' });

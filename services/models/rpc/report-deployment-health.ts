@@ -124,6 +124,7 @@ const storeStatuses = (
         row.statusChangedAt = new Date(clock.now());
         moved.push({ deployment: row.id, before: nameOf(row.status), status: nameOf(status), reason });
       }
+      if (status === DeploymentStatus.PENDING) observations.get(row.id)?.health.reasonTold(clock.monotonic());
       row.status = status;
       // What another process has its doubts about stays as it told it.
       const isDoubtOfOther = own === DeploymentStatus.RUNNING && status !== own;
