@@ -46,8 +46,9 @@ export async function removeExpired(
       select tenant_id, id from (
         select tenant_id, id, row_number() over by_expiry as place, sum(result_bytes) over by_expiry as bytes
         from (
-          select tenant_id, id, expires_at, result_bytes from jobs where expires_at <= ${momentSql(1)} and hold_expires_at is null order by expires_at
-          limit ${removedAtOnce} for update skip locked
+          select tenant_id, id, expires_at, result_bytes from jobs
+          where expires_at <= ${momentSql(1)} and hold_expires_at is null
+          order by expires_at limit ${removedAtOnce} for update skip locked
         ) as expired
         window by_expiry as (order by expires_at, id)
       ) as measured
