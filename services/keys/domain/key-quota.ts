@@ -13,8 +13,14 @@ export const effectiveQuota = (stored: StoredQuota): number | null =>
 /** Refuses another key when the user has as many undeleted ones as the quota allows; null is unlimited. */
 export function requireQuota(undeletedKeys: number, keysPerUser: number | null): void {
   if (keysPerUser === null || undeletedKeys < keysPerUser) return;
+  const allowed = `${keysPerUser} API ${keysPerUser === 1 ? 'key' : 'keys'}`;
+  const surplus = undeletedKeys - keysPerUser + 1;
+  const ask =
+    keysPerUser === 0
+      ? 'Ask for a higher limit.'
+      : `Delete ${surplus === 1 ? 'one' : surplus} that you no longer need, or ask for a higher limit.`;
   throw gatewayError(
     ErrorReason.KEY_QUOTA_EXCEEDED,
-    `You have reached your organization's limit of ${keysPerUser} API keys per user. Delete a key you no longer need, or ask for a higher limit.`,
+    `Your organization allows each user ${allowed}, and you have ${undeletedKeys}. ${ask}`,
   );
 }
