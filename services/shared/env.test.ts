@@ -126,6 +126,12 @@ test.each([
   );
 });
 
+test('a range of trusted proxies with host bits stops the start, which says what is wrong with it', () => {
+  expect(() => readEnv({ DATA_DIR: dataDir, TRUSTED_PROXIES: '10.0.0.1/8' })).toThrow(
+    'TRUSTED_PROXIES is not valid: expected IP addresses, or CIDR ranges without host bits such as 10.0.0.0/8, separated by commas.',
+  );
+});
+
 test.each([
   ['SMTP_URL', 'smtp://user:pass#word@mail.example:587'],
   ['SMTP_URL', 'smtp://user:pass/word@mail.example:587'],

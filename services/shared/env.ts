@@ -231,7 +231,10 @@ function readTrustedProxies(source: Source): string[] {
   const entries = listOf(source.TRUSTED_PROXIES);
   const ranges = entries.map(parseRange);
   if (ranges.includes(null)) {
-    throw badVariable('TRUSTED_PROXIES', 'IP addresses and CIDR ranges, separated by commas');
+    throw badVariable(
+      'TRUSTED_PROXIES',
+      'IP addresses, or CIDR ranges without host bits such as 10.0.0.0/8, separated by commas',
+    );
   }
   // A trusted proxy decides which address is checked against a key's allowlist.
   if (ranges.some((range) => range!.prefix === 0)) {
