@@ -132,15 +132,48 @@ test('whoever signs out by the palette is told when that did not work: they are 
   await close();
 });
 
-test('the palette leads an operator to any organization by a few letters of its name', async () => {
+test('the palette leads an operator to the customer of an address, an id or a call, and to any organization by a few letters of its name', async () => {
   const { page, close } = await openPage(browser);
+  const { owner, tenantId } = portal.world.people;
+  const { json: calls } = await portal.gateway.call('GET', '/api/v1/usage/history?limit=1', owner.token);
   await signIn(page, portal.url, users.operator);
+  const find = async (text: string, name: string, heading: string) => {
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').fill(text);
+    await page.getByRole('option', { name }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: heading }).waitFor();
+  };
+  await find(users.member.email, users.member.email, 'Northwind Robotics');
+  await page.getByRole('row').filter({ hasText: users.member.email }).waitFor();
+  await find(calls.data[0].request_id, 'Request req_', 'Calls');
+  await page.getByRole('row').filter({ hasText: 'Northwind Robotics' }).waitFor();
+  await find(tenantId, 'Northwind Robotics', 'Northwind Robotics');
   await page.keyboard.press('Control+k');
   await page.keyboard.type('contos');
   await page.getByRole('option', { name: 'Contoso Labs' }).waitFor();
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'Contoso Labs' }).waitFor();
   expect(new URL(page.url()).pathname).toMatch(/^\/operator\/organizations\/[-\da-f]{36}$/);
+  await close();
+});
+
+test('the palette leads an admin to a teammate by their address and to a request and a job by their ids', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.admin);
+  const find = async (text: string, name: string) => {
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').fill(text);
+    await page.getByRole('option', { name }).waitFor();
+    await page.keyboard.press('Enter');
+  };
+  await find(users.member.email, users.member.email);
+  await page.getByRole('row').filter({ hasText: users.member.email }).waitFor();
+  await find('req_unknown', 'Request req_unknown');
+  await page.getByText('No request has this id').waitFor();
+  await page.getByText('Searched: everyone in your organization.').waitFor();
+  await find(`job_${'0'.repeat(32)}`, 'Job job_');
+  await page.getByRole('heading', { level: 1, name: 'Job' }).waitFor();
   await close();
 });
 

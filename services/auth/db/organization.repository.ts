@@ -2,6 +2,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { containing } from '#shared/db/text-search.ts';
 import { notFound } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
 import type { PageRows } from '#shared/page.ts';
 import { lockRow } from './locks.ts';
 import { OrganizationEntity, type OrganizationRow } from './organization.entity.ts';
@@ -20,7 +21,7 @@ export async function lockOrganization(em: SqlEntityManager, id: string): Promis
   return organization;
 }
 
-/** One page of all organizations, newest first. */
+/** One page of all organizations, newest first: those whose id is the search text, or whose name contains it. */
 export function pageOfOrganizations(
   em: SqlEntityManager,
   filter: { status: OrganizationStatus; search: string },
@@ -31,7 +32,12 @@ export function pageOfOrganizations(
     {
       ...(filter.status === OrganizationStatus.ACTIVE && { suspendedAt: null }),
       ...(filter.status === OrganizationStatus.SUSPENDED && { suspendedAt: { $ne: null } }),
-      ...(filter.search !== '' && { name: { $ilike: containing(filter.search) } }),
+      ...(filter.search !== '' && {
+        $or: [
+          { name: { $ilike: containing(filter.search) } },
+          ...(isUuid(filter.search) ? [{ id: filter.search }] : []),
+        ],
+      }),
     },
     { orderBy: { id: 'desc' }, limit, offset },
   );

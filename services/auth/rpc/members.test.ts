@@ -327,3 +327,9 @@ test('people can be found by their full name as shown, however its letters are c
     expect([...members, ...users]).toMatchObject([{ id }, { id }]);
   }
 });
+
+test('operators find an organization by its id, as logs have it', async () => {
+  const { auth, owner } = fixture;
+  const { organizations } = await auth.adminListOrganizations({ search: owner.tenantId }, operatorOf(fixture));
+  expect(organizations).toMatchObject([{ id: owner.tenantId }]);
+});

@@ -1,36 +1,15 @@
 import { Dialog as Radix } from 'radix-ui';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
 import { comparable } from '#shared/comparable.ts';
-import { useApi, useClaims, useGet } from '../api/hooks.ts';
-import type { ApiKey, List, Model } from '../api/types.ts';
-import type { AdminOrganization } from '../pages/operator/types.ts';
-import { navigate } from '../router/router.ts';
+import { useClaims } from '../api/hooks.ts';
 import { classNames } from '../ui/class-names.ts';
 import { useCloseOnBack } from '../ui/close-on-back.ts';
-import { Icon, type IconName } from '../ui/icons.tsx';
+import { Icon } from '../ui/icons.tsx';
 import { useReturnFocus } from '../ui/return-focus.ts';
 import { withoutSecret } from '../ui/search-box.tsx';
-import { useToast } from '../ui/toast.tsx';
-import { navigationFor } from './navigation.ts';
-import { setTheme } from './theme.ts';
+import { type Command, shownMax, useCommands, wordsIn } from './commands.ts';
 
-type Command = {
-  id: string;
-  name: string;
-  detail: string;
-  icon: IconName;
-  /** By which it is found as well, though they are not shown. */
-  words?: string;
-  run: () => void;
-};
-
-const shownMax = 12;
-/** The most that the API lists at once. */
-const listedMax = 100;
-
-const wordsIn = (text: string): readonly string[] => comparable(text).split(/\s+/).filter(Boolean);
-
-/** Finds pages, keys, models, actions and, for operators, organizations by a few letters. Opened with Ctrl K or ⌘ K. */
+/** Finds pages, keys, models, people, actions and, for operators, organizations by a few letters, and calls and jobs by their ids. Opened with Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
   const returnFocus = useReturnFocus(open);
   useCloseOnBack(open, onClose);
@@ -89,11 +68,11 @@ function Search({ onClose }: { onClose: () => void }) {
         <Icon name="search" className="text-faint" />
         <input
           role="combobox"
-          aria-label={`Go to ${operator ? 'a page, key, model or organization' : 'a page, key or model'}`}
+          aria-label={`Go to ${operator ? 'a page, key, model, user or organization' : 'a page, key or model'}`}
           aria-expanded="true"
           aria-controls="palette-list"
           aria-activedescendant={found[chosen] === undefined ? undefined : `palette-${chosen}`}
-          placeholder={operator ? 'Page, key, model, organization or action' : 'Page, key, model or action'}
+          placeholder={operator ? 'Page, key, model, user, organization or id' : 'Page, key, model, action or id'}
           value={text}
           onChange={(event) => {
             setText(withoutSecret(event.target.value));
@@ -133,68 +112,4 @@ function Search({ onClose }: { onClose: () => void }) {
       {found.length === 0 && <p className="px-4 pb-4 text-sm text-faint">No results.</p>}
     </>
   );
-}
-
-/** What can be gone to or done. There may be thousands of keys and organizations, so only those that match the text are asked for. */
-function useCommands(text: string): readonly Command[] {
-  const api = useApi();
-  const { complain } = useToast();
-  const claims = useClaims();
-  // The API looks for its search as one piece. So it is asked for the longest word, and all of them are looked for in what it lists.
-  const words = wordsIn(text);
-  const longest = words.reduce((one, other) => (other.length > one.length ? other : one), '');
-  const asked = { search: longest, limit: words.length > 1 ? listedMax : shownMax };
-  const keys = useGet<List<ApiKey>>('/api-keys', asked, { enabled: longest.length > 1 });
-  // Of models the API looks for all words itself.
-  const models = useGet<List<Model>>('/models', { search: text, limit: shownMax }, { enabled: longest.length > 1 });
-  const organizations = useGet<List<AdminOrganization>>('/admin/organizations', asked, {
-    enabled: claims.operator && longest.length > 1,
-  });
-  return useMemo(() => {
-    const go = (href: string, shown: Omit<Command, 'run'>): Command => ({ ...shown, run: () => navigate(href) });
-    return [
-      ...navigationFor(claims).flatMap((group) =>
-        group.items.map(({ href, name, icon, words }) => go(href, { id: href, name, detail: group.name, icon, words })),
-      ),
-      go('/keys?create=1', {
-        id: 'create-key',
-        name: 'Create an API key',
-        detail: 'Action',
-        icon: 'plus',
-        words: 'new',
-      }),
-      go('/settings', {
-        id: 'settings',
-        name: 'Settings',
-        detail: 'Account',
-        icon: 'settings',
-        words: 'profile email address password theme',
-      }),
-      { id: 'dark', name: 'Dark theme', detail: 'Action', icon: 'moon', run: () => setTheme('dark') },
-      { id: 'light', name: 'Light theme', detail: 'Action', icon: 'sun', run: () => setTheme('light') },
-      {
-        id: 'out',
-        name: 'Sign out',
-        detail: 'Action',
-        icon: 'out',
-        words: 'log',
-        run: () => void api.signOut().catch(complain),
-      },
-      ...(keys.data?.data ?? []).map(({ id, name, key_preview }) =>
-        go(`/keys/${id}`, { id, name, detail: 'Key', icon: 'key', words: key_preview }),
-      ),
-      ...(models.data?.data ?? []).map(({ id, display_name }) =>
-        go(`/models/${encodeURIComponent(id)}`, {
-          id: `model ${id}`,
-          name: display_name,
-          detail: 'Model',
-          icon: 'model',
-          words: id,
-        }),
-      ),
-      ...(organizations.data?.data ?? []).map(({ id, name }) =>
-        go(`/operator/organizations/${id}`, { id, name, detail: 'Organization', icon: 'people' }),
-      ),
-    ];
-  }, [api, complain, claims, keys.data, models.data, organizations.data]);
 }

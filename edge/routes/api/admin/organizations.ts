@@ -29,7 +29,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           status: Type.Optional(organizationStatuses.schema),
-          search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name.' })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name, or the id.' })),
         }),
       },
     },

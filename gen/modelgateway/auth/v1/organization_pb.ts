@@ -280,7 +280,7 @@ export type AdminListOrganizationsRequest = Message<"modelgateway.auth.v1.AdminL
   status: OrganizationStatus;
 
   /**
-   * Only organizations whose name contains this text, in any case.
+   * Only organizations whose name contains this text, in any case, or whose id it is.
    *
    * @generated from field: string search = 3;
    */
