@@ -326,6 +326,22 @@ describe('among several replicas', () => {
     expect(reports).toHaveLength(told);
   });
 
+  test('a replica that was alone for a moment, as the first that Usage hears after an outage, tells what passed then, and nothing that Usage knows', async () => {
+    const { time, limiter, reports, state, tick } = granted(60);
+    await tick();
+    for (let count = 0; count < 40; count++) (await admit(limiter)).release(10);
+    // Gives back what it does not need any more.
+    for (let count = 0; count < 2; count++) await tick();
+    expect(state.room).toBe(20);
+    state.replicas = 1;
+    await tick();
+    time.ms += 1_000;
+    for (let count = 0; count < 3; count++) (tryAdmit(limiter, 100) as RateAdmission).release(50);
+    state.replicas = 2;
+    await tick();
+    expect(reports.at(-1)).toMatchObject([{ requestsSettled: 3n, tokensSettled: 150n }]);
+  });
+
   test('without an answer a replica goes on by the bucket it knows, and later reports what it let through', async () => {
     const { time, limiter, state, tick, reports } = granted(60);
     await tick();

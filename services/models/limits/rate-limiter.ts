@@ -58,6 +58,9 @@ type Subject = {
   /** The time up to which they have leaked, in monotonic milliseconds. */
   leakedMs: number;
   inFlight: number;
+  /** How much of that Usage knew of when this replica became alone; it leaks there as well. 0 among several replicas. */
+  knownRequestsMs: number;
+  knownTokensMs: number;
   /** The following is used only among several replicas. */
   readonly requests: Allowance;
   readonly tokens: Allowance;
@@ -112,7 +115,6 @@ export class RateLimiter {
     return this.#replicas;
   }
 
-  /** A replica that was alone has let through what no other one knows about; one that is now alone keeps what it was granted. */
   set replicas(count: number) {
     const wasAlone = this.#replicas <= 1;
     const now = this.#monotonic();
@@ -120,12 +122,31 @@ export class RateLimiter {
     this.#replicas = count;
     if (wasAlone === count <= 1) return;
     for (const subject of this.#subjects.values()) {
-      if (wasAlone) this.#leak(subject, now);
-      else this.#lapse(subject, now);
-      const { requestMs, tokenMs } = unitsOf(subject.limits);
-      subject.requests.reset(wasAlone ? subject.requestsMs / requestMs : 0);
-      subject.tokens.reset(wasAlone ? subject.tokensMs / tokenMs : 0);
+      this.#leak(subject, now);
+      if (wasAlone) this.#joinOthers(subject);
+      else this.#becomeAlone(subject, now);
     }
+  }
+
+  /** A replica that was alone has let through what no other one knows about. */
+  #joinOthers(subject: Subject): void {
+    const { limits, requestsMs, tokensMs, knownRequestsMs, knownTokensMs } = subject;
+    const { requestMs, tokenMs } = unitsOf(limits);
+    subject.requests.reset(Math.max(0, requestsMs - knownRequestsMs) / requestMs);
+    subject.tokens.reset(Math.max(0, tokensMs - knownTokensMs) / tokenMs);
+    subject.knownRequestsMs = 0;
+    subject.knownTokensMs = 0;
+  }
+
+  /** One that is now alone keeps what it was granted. */
+  #becomeAlone(subject: Subject, now: number): void {
+    const { limits, requestsMs, tokensMs, requests, tokens } = subject;
+    const { requestMs, tokenMs } = unitsOf(limits);
+    subject.knownRequestsMs = requestsMs - Math.max(0, -requests.left) * requestMs;
+    subject.knownTokensMs = tokensMs - Math.max(0, -tokens.left) * tokenMs;
+    this.#lapse(subject, now);
+    requests.reset(0);
+    tokens.reset(0);
   }
 
   /**
@@ -262,6 +283,8 @@ export class RateLimiter {
     subject.leakedMs = now;
     subject.requestsMs = Math.max(0, subject.requestsMs - leaked);
     subject.tokensMs = Math.max(0, subject.tokensMs - leaked);
+    subject.knownRequestsMs = Math.max(0, subject.knownRequestsMs - leaked);
+    subject.knownTokensMs = Math.max(0, subject.knownTokensMs - leaked);
   }
 
   /** Whether Usage has not answered for so long, as when this process stood still, that it takes it for dead. */
@@ -315,6 +338,8 @@ export class RateLimiter {
         limits,
         requestsMs: 0,
         tokensMs: 0,
+        knownRequestsMs: 0,
+        knownTokensMs: 0,
         leakedMs: now,
         inFlight: 0,
         requests: new Allowance(),
@@ -337,6 +362,8 @@ export class RateLimiter {
     const { requestsPerMinute, tokensPerMinute } = subject.limits;
     subject.requestsMs = levelUnder(limits.requestsPerMinute, subject.requestsMs, requestsPerMinute);
     subject.tokensMs = levelUnder(limits.tokensPerMinute, subject.tokensMs, tokensPerMinute);
+    subject.knownRequestsMs = levelUnder(limits.requestsPerMinute, subject.knownRequestsMs, requestsPerMinute);
+    subject.knownTokensMs = levelUnder(limits.tokensPerMinute, subject.knownTokensMs, tokensPerMinute);
     subject.limits = limits;
   }
 
