@@ -35,27 +35,35 @@ export const asService = (name: string): Pick<CallOptions, 'contextValues'> => (
   contextValues: callerContext(serviceCaller(name)),
 });
 
+/** A role that something needs, and who has it. */
+type NeededRole = typeof Role.MEMBER | typeof Role.ADMIN;
+const namesFrom: Readonly<Record<NeededRole, string>> = {
+  [Role.MEMBER]: 'members of an organization',
+  [Role.ADMIN]: 'admins and owners of the organization',
+};
+
 /** Refuses a caller whose role in the organization is below `role` with INSUFFICIENT_ROLE. */
-export function requireRole(caller: Caller, role: Role): void {
-  if (caller.role < role) throw insufficientRole();
+export function requireRole(caller: Caller, role: NeededRole): void {
+  if (caller.role < role) throw insufficientRole(namesFrom[role]);
 }
 
 /** Refuses everybody but platform operators with INSUFFICIENT_ROLE. */
 export function requireOperator(caller: Caller): void {
-  if (!caller.operator) throw insufficientRole();
+  if (!caller.operator) throw insufficientRole('platform operators');
 }
 
 /** Refuses everybody but a service acting for itself (one of `names`, if given) with INSUFFICIENT_ROLE. */
 export function requireService(caller: Caller, ...names: string[]): void {
   const named = names.length === 0 || names.includes(caller.service);
-  if (caller.kind !== CallerKind.SERVICE || !named) throw insufficientRole();
+  if (caller.kind === CallerKind.SERVICE && named) return;
+  throw insufficientRole(names.length === 0 ? 'services of the gateway' : `the services ${names.join(', ')}`);
 }
 
 /**
  * The user whose session makes the call, in at least this role if one is given; API keys cannot call this (service.md, Authentication).
  * Fails with ENDPOINT_NOT_ALLOWED or INSUFFICIENT_ROLE.
  */
-export function sessionCaller(context: Pick<HandlerContext, 'values'>, role?: Role): Caller {
+export function sessionCaller(context: Pick<HandlerContext, 'values'>, role?: NeededRole): Caller {
   const caller = callerOf(context);
   if (caller.kind !== CallerKind.SESSION) {
     throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This operation needs a user session.');
@@ -71,4 +79,5 @@ export function operatorCaller(context: Pick<HandlerContext, 'values'>): Caller 
   return caller;
 }
 
-const insufficientRole = () => gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Your role does not allow this operation.');
+const insufficientRole = (allowed: string) =>
+  gatewayError(ErrorReason.INSUFFICIENT_ROLE, `Only ${allowed} may do this.`);

@@ -308,8 +308,12 @@ describe('refusals', () => {
     `/usage/report?${dates}&scope=tenant`,
     '/usage/tenant-breakdown',
     `/usage/export?${dates}`,
-  ])('a member gets 403 from %s', async (path) => {
-    expect((await edge.get(path)).status).toBe(403);
+  ])('a member gets 403 from %s, and is told who may', async (path) => {
+    const { status, body } = await edge.get(path);
+    expect([status, JSON.parse(body).error]).toMatchObject([
+      403,
+      { code: 'insufficient_role', message: 'Only admins and owners of the organization may do this.' },
+    ]);
   });
 
   test.each([
