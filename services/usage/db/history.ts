@@ -145,6 +145,9 @@ const readPastMax = 500;
 
 const [{ widthMs: quarterHourMs }, ...coarserTiers] = tiers;
 
+/** Whether a filter picks events from among others; otherwise they are next to each other in an index. */
+const isPicked = (filter: Filter | undefined): boolean => Boolean(filter?.model || filter?.endpoint);
+
 /**
  * The parts of a range in which a page lies, newest first, and its offset there. By their sums, weeks, days and quarter hours are left out that
  * come before it, or have nothing for it: to read past a million events, which a filter may pick from many more, would take longer than a
@@ -157,9 +160,7 @@ async function placeOfPage(
   const { subject, filter, success, startMs, endMs, limit } = query;
   let { offset } = query;
   let ranges: InstantRange[] = [{ startMs, endMs }];
-  // The others are next to each other in an index.
-  const isPicked = Boolean(filter?.model || filter?.endpoint);
-  if (query.requestId || (offset <= readPastMax && !isPicked)) return { ranges, offset };
+  if (query.requestId || (offset <= readPastMax && !isPicked(filter))) return { ranges, offset };
   /** Of some buckets, newest first, keeps those of the page. */
   const keep = (buckets: readonly (InstantRange & Counts)[]): void => {
     ranges = [];
@@ -188,9 +189,24 @@ async function placeOfPage(
 
 type Counts = { requests: bigint; successful_requests: bigint };
 
+/** The parts of a range in which events are to be looked for, oldest first: to the quarter hour where they are picked from among others. */
+export async function rangesToRead(
+  database: Pick<ServiceDatabase, 'query'>,
+  { subject, filter, range }: Pick<EventQuery, 'subject' | 'filter'> & { range: InstantRange },
+): Promise<InstantRange[]> {
+  if (!isPicked(filter)) return [range];
+  const ranges: InstantRange[] = [];
+  for (const { startMs, endMs } of (await quarterHours(database, { subject, filter, ranges: [range] })).reverse()) {
+    const last = ranges.at(-1);
+    if (last?.endMs === startMs) last.endMs = endMs;
+    else ranges.push({ startMs, endMs });
+  }
+  return ranges;
+}
+
 /** The quarter hours of some ranges that have events, newest first. */
 async function quarterHours(
-  client: Sql,
+  database: Pick<ServiceDatabase, 'query'>,
   { subject, filter, ranges }: Pick<EventQuery, 'subject' | 'filter'> & { ranges: readonly InstantRange[] },
 ): Promise<(InstantRange & Counts)[]> {
   const parameters = new Parameters();
@@ -200,7 +216,7 @@ async function quarterHours(
       arrayOf('timestamptz', ranges, (range) => range[end]),
       'timestamptz[]',
     );
-  const { rows } = await client.query<Counts & { bucket_start: Date }>({
+  const { rows } = await database.query<Counts & { bucket_start: Date }>({
     text: `select bucket_start, sum(requests)::bigint as requests, sum(successful_requests)::bigint as successful_requests
       from unnest(${times('startMs')}, ${times('endMs')}) as range (from_time, to_time) cross join lateral (
         select bucket_start, requests, successful_requests from rollups

@@ -4,7 +4,7 @@ import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import { bucketedSums } from '../db/bucketed-sums.ts';
 import { eventMessage } from '../db/event-rows.ts';
-import { nextEvents } from '../db/history.ts';
+import { nextEvents, rangesToRead } from '../db/history.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
@@ -31,16 +31,20 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     /** The ids of keys whose names the reader has. */
     const named = new Set<string>();
     for (const { bucket } of busyDays.sort((a, b) => a.bucket - b.bucket)) {
-      const time = { startMs: startsMs[bucket]!, endMs: startsMs[bucket + 1] ?? endMs, limit: eventsPerPage };
-      const pages = pagesById(time, async (page) => {
-        if (context.signal.aborted) return [];
-        return reads(context, () => nextEvents(database, { subject, filter, ...page }), 'next');
-      });
-      for await (const rows of pages) {
-        const keyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? ''));
-        const labels = await keyLabels(keys, subject.tenantId, keyIds.difference(named));
-        for (const id of labels.keys()) named.add(id);
-        yield { events: rows.map(eventMessage), keys: Object.fromEntries(labels) };
+      if (context.signal.aborted) return;
+      const day = { startMs: startsMs[bucket]!, endMs: startsMs[bucket + 1] ?? endMs };
+      const ranges = await reads(context, () => rangesToRead(database, { subject, filter, range: day }), 'next');
+      for (const range of ranges) {
+        const pages = pagesById({ ...range, limit: eventsPerPage }, async (page) => {
+          if (context.signal.aborted) return [];
+          return reads(context, () => nextEvents(database, { subject, filter, ...page }), 'next');
+        });
+        for await (const rows of pages) {
+          const keyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? ''));
+          const labels = await keyLabels(keys, subject.tenantId, keyIds.difference(named));
+          for (const id of labels.keys()) named.add(id);
+          yield { events: rows.map(eventMessage), keys: Object.fromEntries(labels) };
+        }
       }
     }
   };
