@@ -48,7 +48,7 @@ test('the most urgent of what needs attention comes first, and all but a few ite
   await close();
 });
 
-test('the overview says how many models one used beside those it lists, and what they cost together', async () => {
+test('the overview says how many models one used beside those it lists, what they cost together, what last month cost, and what all have used', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/usage/current', async (route) => {
     const response = await route.fetch();
@@ -64,6 +64,12 @@ test('the overview says how many models one used beside those it lists, and what
   const used = page.locator('section').filter({ hasText: 'Models you used' });
   await used.getByText('2 more models for $3.00').waitFor();
   expect(await used.getByRole('row').count()).toBe(1 + 6);
+  const tile = (name: string) => page.locator('dl > div').filter({ hasText: name });
+  expect(await tile('Spent').innerText()).toMatch(/\$[1-9]\d*\.\d\d last month$/);
+  await tile('Credit left')
+    .getByRole('link', { name: /^\$[\d.]+ used by all$/ })
+    .click();
+  await page.getByText('By everyone in your organization.').waitFor();
   await close();
 });
 

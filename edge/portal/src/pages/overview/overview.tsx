@@ -1,6 +1,8 @@
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
-import type { CurrentUsage, KeyList, Model, Profile, Wallet } from '../../api/types.ts';
+import { utcToday } from '../../api/server-clock.ts';
+import type { CurrentUsage, KeyList, Model, Profile, UsageSummary, Wallet } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
+import { addDays } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card, Tile, TileRow } from '../../ui/card.tsx';
@@ -18,6 +20,8 @@ export function Overview() {
   const isAdmin = useIsAdmin();
   const profile = useGet<Profile>('/profile');
   const usage = useGet<CurrentUsage>('/usage/current');
+  const lastMonth = useGet<UsageSummary>('/usage/summary', daysOfLastMonth(utcToday()));
+  const usageOfAll = useGet<CurrentUsage>('/usage/current', { scope: 'tenant' }, { enabled: isAdmin });
   // For how many there are.
   const keys = useGet<KeyList>('/api-keys', { limit: 1 });
   const models = useModels({ operation: 'chat_completions' });
@@ -30,11 +34,20 @@ export function Overview() {
           label="Spent"
           value={valueIn(usage, (data) => formatUsd(data.cost_usd))}
           title={usage.data && formatUsdExact(usage.data.cost_usd)}
+          detail={<>{valueIn(lastMonth, (data) => formatUsd(data.cost_usd))} last month</>}
         />
         <Tile label="Requests" value={valueIn(usage, (data) => <Compact count={data.requests} />)} />
         <Tile label="Tokens" value={valueIn(usage, (data) => <Compact count={data.total_tokens} />)} />
         {isAdmin ? (
-          <Tile label="Credit left" value={valueIn(wallet, (data) => formatUsd(data.balance_usd))} />
+          <Tile
+            label="Credit left"
+            value={valueIn(wallet, (data) => formatUsd(data.balance_usd))}
+            detail={
+              <Link href="/usage?scope=tenant" className="underline hover:text-ink">
+                {valueIn(usageOfAll, (data) => formatUsd(data.cost_usd))} used by all
+              </Link>
+            }
+          />
         ) : (
           <Tile label="Your keys" value={valueIn(keys, (data) => formatCount(data.quota.used))} />
         )}
@@ -58,6 +71,11 @@ export function Overview() {
       <QuickStart models={models.data?.data ?? []} hasNoKey={keys.data?.quota.used === 0} />
     </Page>
   );
+}
+
+function daysOfLastMonth(today: string): { start_date: string; end_date: string } {
+  const last = addDays(`${today.slice(0, 7)}-01`, -1);
+  return { start_date: `${last.slice(0, 7)}-01`, end_date: last };
 }
 
 function Compact({ count }: { count: number }) {
