@@ -57,7 +57,7 @@ export class Allowance {
     const target = Math.min(needed, Math.max(limit, this.#largestWaiting));
     const kept = Math.min(Math.max(0, this.left), inTurn ? target : Number.POSITIVE_INFINITY);
     const settled = Math.ceil(kept - this.left);
-    this.left += settled;
+    this.left = kept;
     if (inTurn) this.#asked = 0;
     return { settled, wanted: Math.max(0, Math.ceil(target - this.left)) };
   }
@@ -70,6 +70,11 @@ export class Allowance {
   /** What is left of grants may no longer be used, nor given back. */
   lapse(): void {
     this.left = Math.min(0, this.left);
+  }
+
+  /** So much of what passed without a grant counts no longer. */
+  leak(amount: number): void {
+    if (this.left < 0) this.left = Math.min(0, this.left + amount);
   }
 
   /** Nothing is granted, and this much has passed. */

@@ -358,4 +358,19 @@ describe('among several replicas', () => {
     // Two had been granted.
     expect(reports.at(-1)).toMatchObject([{ requestsSettled: 59n }]);
   });
+
+  test('after a long outage of Usage a caller who has stayed within its limit has all of it: what passed has leaked since', async () => {
+    const { time, limiter, state, tick, reports } = granted(60);
+    await tick();
+    state.isAway = true;
+    await tick();
+    for (; time.ms < 600_000; time.ms += 2_300) (tryAdmit(limiter, 100) as RateAdmission).release(100);
+    state.isAway = false;
+    await tick();
+    expect(reports).toMatchObject([[{ requestsSettled: 0n, tokensSettled: 0n }]]);
+    for (let count = 0; count < 2; count++) await tick();
+    const told = reports.length;
+    await tick();
+    expect(reports).toHaveLength(told);
+  });
 });

@@ -58,7 +58,7 @@ type Subject = {
   /** The time up to which they have leaked, in monotonic milliseconds. */
   leakedMs: number;
   inFlight: number;
-  /** How much of that Usage knew of when this replica became alone; it leaks there as well. 0 among several replicas. */
+  /** How much of that Usage knew of at its last answer; it leaks there as well. */
   knownRequestsMs: number;
   knownTokensMs: number;
   /** The following is used only among several replicas. */
@@ -134,19 +134,13 @@ export class RateLimiter {
     const { requestMs, tokenMs } = unitsOf(limits);
     subject.requests.reset(Math.max(0, requestsMs - knownRequestsMs) / requestMs);
     subject.tokens.reset(Math.max(0, tokensMs - knownTokensMs) / tokenMs);
-    subject.knownRequestsMs = 0;
-    subject.knownTokensMs = 0;
   }
 
   /** One that is now alone keeps what it was granted. */
   #becomeAlone(subject: Subject, now: number): void {
-    const { limits, requestsMs, tokensMs, requests, tokens } = subject;
-    const { requestMs, tokenMs } = unitsOf(limits);
-    subject.knownRequestsMs = requestsMs - Math.max(0, -requests.left) * requestMs;
-    subject.knownTokensMs = tokensMs - Math.max(0, -tokens.left) * tokenMs;
     this.#lapse(subject, now);
-    requests.reset(0);
-    tokens.reset(0);
+    subject.requests.reset(0);
+    subject.tokens.reset(0);
   }
 
   /**
@@ -258,8 +252,10 @@ export class RateLimiter {
     subject.tokens.left += grant.tokens;
     subject.concurrentGranted = grant.concurrent;
     subject.isCountedByUsage = grant.concurrent > 0;
-    subject.requestsMs = grant.requestsFill * minuteMs + Math.max(0, -subject.requests.left) * requestMs;
-    subject.tokensMs = grant.tokensFill * minuteMs + Math.max(0, -subject.tokens.left) * tokenMs;
+    subject.knownRequestsMs = grant.requestsFill * minuteMs;
+    subject.knownTokensMs = grant.tokensFill * minuteMs;
+    subject.requestsMs = subject.knownRequestsMs + Math.max(0, -subject.requests.left) * requestMs;
+    subject.tokensMs = subject.knownTokensMs + Math.max(0, -subject.tokens.left) * tokenMs;
   }
 
   /**
@@ -279,12 +275,21 @@ export class RateLimiter {
   }
 
   #leak(subject: Subject, now: number): void {
-    const leaked = this.isCutOff ? (now - subject.leakedMs) / this.#replicas : now - subject.leakedMs;
+    const elapsed = now - subject.leakedMs;
+    const leaked = this.isCutOff ? elapsed / this.#replicas : elapsed;
+    if (this.isCutOff) this.#leakUntold(subject, elapsed);
     subject.leakedMs = now;
     subject.requestsMs = Math.max(0, subject.requestsMs - leaked);
     subject.tokensMs = Math.max(0, subject.tokensMs - leaked);
-    subject.knownRequestsMs = Math.max(0, subject.knownRequestsMs - leaked);
-    subject.knownTokensMs = Math.max(0, subject.knownTokensMs - leaked);
+    subject.knownRequestsMs = Math.max(0, subject.knownRequestsMs - elapsed);
+    subject.knownTokensMs = Math.max(0, subject.knownTokensMs - elapsed);
+  }
+
+  /** Once what Usage knows has leaked out, what passed without it leaks: told as a whole, an hour of it would take another hour. */
+  #leakUntold({ limits, requests, tokens, knownRequestsMs, knownTokensMs }: Subject, elapsed: number): void {
+    const { requestMs, tokenMs } = unitsOf(limits);
+    requests.leak(Math.max(0, elapsed - knownRequestsMs) / this.#replicas / requestMs);
+    tokens.leak(Math.max(0, elapsed - knownTokensMs) / this.#replicas / tokenMs);
   }
 
   /** Whether Usage has not answered for so long, as when this process stood still, that it takes it for dead. */
