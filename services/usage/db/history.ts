@@ -55,13 +55,15 @@ export async function listEvents(
       ranges.map((range) => firstIdAt(range[end])),
       'uuid[]',
     );
+  const limit = parameters.add(query.limit, 'bigint');
+  const offset = parameters.add(query.offset, 'bigint');
+  // A range may have far more than the page needs of it.
   const events =
     ranges.length === 1
       ? `events where ${where}`
       : `unnest(${ids('startMs')}, ${ids('endMs')}) as range (first_id, end_id) cross join lateral (
-          select * from events where ${where} and id >= first_id and id < end_id offset 0) as events`;
-  const limit = parameters.add(query.limit, 'bigint');
-  const offset = parameters.add(query.offset, 'bigint');
+          select * from events where ${where} and id >= first_id and id < end_id
+          order by id desc limit ${offset} + ${limit}) as events`;
   const { rows } = await client.query<EventRow>({
     text: `select events.* from ${events} order by id desc limit ${limit} offset ${offset}`,
     values: parameters.values,

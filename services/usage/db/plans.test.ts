@@ -184,6 +184,17 @@ test('a model’s few events are found without reading those of others in betwee
   expect(await ofPage({ success: false, offset: 1 })).toMatchObject({ ids: failed.slice(1), total: 4 });
 });
 
+test('a page of a busy model reads no more where a quarter hour has just begun', async () => {
+  // At noon a quarter hour begins.
+  const events = Array.from({ length: 300 }, (_, place) =>
+    testEvent(testNowMs + 2_000 - place * 1_000, { model: 'busy', success: place % 2 === 0 }),
+  );
+  await usage.client.record({ events }, asService());
+  const page = await readPage({ filter: { model: 'busy' }, limit: 20 });
+  expect([page.ids, page.total]).toEqual([newestFirst(events).slice(0, 20), 300]);
+  expect(page.read).toBeLessThan(60);
+});
+
 test('a page far back reads no more than the events of a quarter hour besides its own', async () => {
   const subject = { tenantId: testId(50), userId: null };
   const events = Array.from({ length: 3_000 }, (_, place) =>
