@@ -16,6 +16,11 @@ test.each([
     [{ images: ['data:image/png;base64,AA'] }],
   ],
   [
+    'a chat that drew and said more than is shown',
+    { choices: [{ message: { content: 'x'.repeat(200_001), images: [{ image_url: 'data:image/png;base64,AA' }] } }] },
+    [{ images: ['data:image/png;base64,AA'] }],
+  ],
+  [
     'images',
     { data: [null, { b64_json: 'AA' }, { url: 'https://elsewhere.example/cat.png' }], output_format: 'webp' },
     [{ images: ['data:image/webp;base64,AA', 'https://elsewhere.example/cat.png'] }],

@@ -28,9 +28,9 @@ export function answersIn(result: Result): readonly AnswerParts[] {
         ? [item.url]
         : [],
   );
-  return [...said, written(result.text), { ...noParts, images }].filter(
-    ({ text, images }) => (text !== '' && text.length <= shownLengthMax) || images.length > 0,
-  );
+  return [...said, written(result.text), { ...noParts, images }]
+    .map((answer) => (answer.text.length <= shownLengthMax ? answer : { ...answer, text: '' }))
+    .filter(({ text, images }) => text !== '' || images.length > 0);
 }
 
 const written = (text: unknown): AnswerParts => ({ ...noParts, text: typeof text === 'string' ? text : '' });

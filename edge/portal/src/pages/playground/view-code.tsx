@@ -14,7 +14,7 @@ export function ViewCode({ request, onClose }: { request: ChatRequest; onClose: 
       wide
       onClose={onClose}
       title="Code"
-      description="What Send would send or, with no message written, what brought the last answer. Expects your key in the environment variable MODEL_GATEWAY_KEY."
+      description="What Send would send or, with no message written, the last message once more. Expects your key in the environment variable MODEL_GATEWAY_KEY."
     >
       <div className="grid grid-cols-[minmax(0,1fr)] justify-items-start gap-3">
         <LanguageChoice value={language} onChange={setLanguage} />
