@@ -1,9 +1,11 @@
 import pg from 'pg';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { migrateAll } from '#shared/db/migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { migrations } from '../db/migrations/index.ts';
 import { tenantId, testEvent, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
 import { startUsage } from '../start.ts';
@@ -45,6 +47,23 @@ test('partitions exist for the months ahead', async () => {
   expect(await partitions()).toEqual(months.map((month) => `usage.events_${month}`));
   await keepPartitions({ database, monthsKept: 25, logger });
   expect(await partitions()).toHaveLength(3);
+});
+
+test('the latest events are vacuumed soon, however many there are, also in months from before an upgrade', async () => {
+  const thresholds = async () => {
+    const { rows } = await owner.query<{ options: string[] | null }>(
+      `select reloptions as options from pg_class join pg_inherits on inhrelid = oid where inhparent = 'usage.events'::regclass`,
+    );
+    return rows.map(({ options }) => options);
+  };
+  const early = ['autovacuum_vacuum_insert_scale_factor=0', 'autovacuum_vacuum_insert_threshold=100000'];
+  expect(await thresholds()).toEqual(Array(3).fill(early));
+  const [oldest] = await partitions();
+  await owner.query(`
+    alter table ${oldest} reset (autovacuum_vacuum_insert_scale_factor, autovacuum_vacuum_insert_threshold);
+    delete from usage.schema_migrations where name = '0014-vacuum-events-early'`);
+  await migrateAll(usage.databaseUrl, [{ service: 'usage', migrations }], logger);
+  expect(await thresholds()).toEqual(Array(3).fill(early));
 });
 
 test('of years of monthly partitions, those past retention are removed', async () => {

@@ -12,6 +12,7 @@ import { FindFailedEvents } from './0010-find-failed-events.ts';
 import { NoteFilledLimits } from './0011-note-filled-limits.ts';
 import { FindRequests } from './0012-find-requests.ts';
 import { LockBeforeDropping } from './0013-lock-before-dropping.ts';
+import { VacuumEventsEarly } from './0014-vacuum-events-early.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -28,4 +29,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0011-note-filled-limits', class: NoteFilledLimits },
   { name: '0012-find-requests', class: FindRequests },
   { name: '0013-lock-before-dropping', class: LockBeforeDropping },
+  { name: '0014-vacuum-events-early', class: VacuumEventsEarly },
 ];
