@@ -5,6 +5,8 @@ const headroom = 1.25;
 export class Allowance {
   /** Negative: that much went through without a grant. */
   left = 0;
+  /** What the report under way tells of that, as far as it has not leaked since. */
+  #told = 0;
   /** Since the last regular report. */
   #asked = 0;
   #waiting = 0;
@@ -57,14 +59,22 @@ export class Allowance {
     const target = Math.min(needed, Math.max(limit, this.#largestWaiting));
     const kept = Math.min(Math.max(0, this.left), inTurn ? target : Number.POSITIVE_INFINITY);
     const settled = Math.ceil(kept - this.left);
+    this.#told = Math.max(0, kept - this.left);
     this.left = kept;
     if (inTurn) this.#asked = 0;
     return { settled, wanted: Math.max(0, Math.ceil(target - this.left)) };
   }
 
+  /** The report has arrived, and this much was granted. */
+  grant(amount: number): void {
+    this.left += amount;
+    this.#told = 0;
+  }
+
   /** The report may not have arrived: what passed without a grant has to be settled by the next. */
-  takeBack({ settled }: { settled: number }): void {
-    this.left -= Math.max(0, settled);
+  takeBack(): void {
+    this.left -= this.#told;
+    this.#told = 0;
   }
 
   /** What is left of grants may no longer be used, nor given back. */
@@ -74,7 +84,9 @@ export class Allowance {
 
   /** So much of what passed without a grant counts no longer. */
   leak(amount: number): void {
-    if (this.left < 0) this.left = Math.min(0, this.left + amount);
+    const ofTold = Math.min(this.#told, amount);
+    this.#told -= ofTold;
+    if (this.left < 0) this.left = Math.min(0, this.left + amount - ofTold);
   }
 
   /** Nothing is granted, and this much has passed. */

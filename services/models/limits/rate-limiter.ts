@@ -236,10 +236,10 @@ export class RateLimiter {
 
   /** A report failed: what has passed without a grant, and what no longer runs, is reported by the next. */
   takeBack(demands: readonly SubjectDemand[]): void {
-    for (const { id, requests, tokens } of demands) {
+    for (const { id } of demands) {
       const subject = this.#subjects.get(id);
-      subject?.requests.takeBack(requests);
-      subject?.tokens.takeBack(tokens);
+      subject?.requests.takeBack();
+      subject?.tokens.takeBack();
     }
   }
 
@@ -248,8 +248,8 @@ export class RateLimiter {
     if (subject === undefined) return;
     const { requestMs, tokenMs } = unitsOf(subject.limits);
     subject.leakedMs = this.#monotonic();
-    subject.requests.left += grant.requests;
-    subject.tokens.left += grant.tokens;
+    subject.requests.grant(grant.requests);
+    subject.tokens.grant(grant.tokens);
     subject.concurrentGranted = grant.concurrent;
     subject.isCountedByUsage = grant.concurrent > 0;
     subject.knownRequestsMs = grant.requestsFill * minuteMs;
