@@ -22,6 +22,8 @@ export class RateLimitGrants {
   readonly #failures: RepeatedFailures;
   readonly #replicaId = uuidv7();
   #isDue = false;
+  /** Usage was away at the last regular report: all replicas are dead to each other then, until each has reported again. */
+  #wasAway = false;
   #reporting: Promise<void> | null = null;
   #next: Promise<void> | null = null;
 
@@ -63,17 +65,21 @@ export class RateLimitGrants {
     try {
       // A process that is alone needs no grants, and its counts are nobody else's business.
       const wasAlone = this.#limiter.replicas <= 1;
-      if (wasAlone) await this.#exchange([]);
-      if (!wasAlone || this.#limiter.replicas > 1) await this.#exchange(this.#limiter.takeDemands(inTurn));
+      const mayBeFewer = inTurn && !this.#wasAway;
+      if (wasAlone) await this.#exchange([], mayBeFewer);
+      if (!wasAlone || this.#limiter.replicas > 1) await this.#exchange(this.#limiter.takeDemands(inTurn), mayBeFewer);
       this.#limiter.isCutOff = false;
+      if (inTurn) this.#wasAway = false;
       this.#failures.succeeded();
     } catch (err) {
       this.#limiter.isCutOff = true;
+      this.#wasAway = true;
       this.#failures.failed(err, 'failed; until it works again, this process goes by a fixed share of each');
     }
   }
 
-  async #exchange(demands: readonly SubjectDemand[]): Promise<void> {
+  /** `mayBeFewer`: whether replicas that Usage does not count are believed to be gone. */
+  async #exchange(demands: readonly SubjectDemand[], mayBeFewer: boolean): Promise<void> {
     const call = demands.slice(0, demandsPerCall);
     const rest = demands.slice(demandsPerCall);
     try {
@@ -84,12 +90,12 @@ export class RateLimitGrants {
       for (const { subject, tokens, concurrentRequests: concurrent, ...grant } of answer.shares) {
         this.#limiter.grant({ ...grant, id: subject!.id, tokens: Number(tokens), concurrent });
       }
-      this.#limiter.replicas = answer.replicas;
+      this.#limiter.replicas = mayBeFewer ? answer.replicas : Math.max(answer.replicas, this.#limiter.replicas);
     } catch (error) {
       this.#limiter.takeBack(demands);
       throw error;
     }
-    if (rest.length > 0) await this.#exchange(rest);
+    if (rest.length > 0) await this.#exchange(rest, mayBeFewer);
   }
 }
 

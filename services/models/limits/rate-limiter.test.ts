@@ -359,6 +359,21 @@ describe('among several replicas', () => {
     expect(reports.at(-1)).toMatchObject([{ requestsSettled: 59n }]);
   });
 
+  test('the first replica that Usage hears after an outage takes itself for alone only if no other has come within a second', async () => {
+    const { limiter, state, tick } = granted(60);
+    await tick();
+    state.isAway = true;
+    await tick();
+    Object.assign(state, { isAway: false, replicas: 1, running: 2 });
+    await tick();
+    const few = { ...limits, concurrentRequests: 10 };
+    for (let round = 0; round < 2; round++)
+      await Promise.allSettled(Array.from({ length: 20 }, async () => limiter.admit(key, few, 1)));
+    expect([limiter.replicas, limiter.running(key)]).toEqual([2, 2]);
+    await tick();
+    expect(limiter.replicas).toBe(1);
+  });
+
   test('after a long outage of Usage a caller who has stayed within its limit has all of it: what passed has leaked since', async () => {
     const { time, limiter, state, tick, reports } = granted(60);
     await tick();
