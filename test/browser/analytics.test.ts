@@ -342,12 +342,12 @@ test('whoever wonders why a call failed is two clicks from its id, its HTTP stat
   await close();
 });
 
-test('an admin is led from a request to its charge, and back to all transactions; a member, who sees none, is not', async () => {
+test('an admin is led from a request to its charge, from there to the request again, and back to all transactions; a member, who sees none, is not', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.admin, '/usage?by=request&scope=tenant&status=success');
-  const open = page.getByRole('button', { name: /^Request of/ }).nth(3);
+  const open = page.getByRole('button', { name: /^Request of/ });
   const model = await page.locator('td[data-label="Model"]').nth(3).textContent();
-  await open.click();
+  await open.nth(3).click();
   const cost = page.getByRole('dialog').locator('dt', { hasText: 'Cost' }).locator('xpath=following-sibling::dd');
   const paid = await cost.textContent();
   await page.getByRole('dialog').getByRole('link', { name: 'Show charge' }).click();
@@ -355,6 +355,13 @@ test('an admin is led from a request to its charge, and back to all transactions
   await charges.first().waitFor();
   const shown = async (column: string) => charges.locator(`td[data-label="${column}"]`).allTextContents();
   expect([await shown('Description'), await shown('Amount')]).toEqual([[model], [`\u2212${paid}`]]);
+  await charges.getByRole('link').click();
+  await expect.poll(() => open.count()).toBe(1);
+  await open.click();
+  expect(await cost.textContent()).toBe(paid);
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.goBack();
   await page.getByRole('button', { name: 'Show all' }).click();
   await expect.poll(() => charges.count()).toBeGreaterThan(1);
   expect(new URL(page.url()).search).toBe('?tab=transactions');

@@ -24,7 +24,12 @@ type EventQuery = {
   success: boolean | undefined;
   /** Only what was called under it; all if missing or empty. */
   requestId?: string;
+  /** Only the call that it is; all if missing or empty. */
+  eventId?: string;
 };
+
+/** Whether what is asked for is found by an id, and so is little: the roll-ups do not know it. */
+const isLookUp = ({ requestId, eventId }: EventQuery): boolean => Boolean(requestId || eventId);
 
 /** A page of events, newest first, and how many there are in all, on one snapshot: newer events push none off the page. */
 export function pageOfEvents(
@@ -95,6 +100,7 @@ function listed(parameters: Parameters, query: EventQuery & InstantRange): strin
   const conditions = [narrowing(parameters, query.subject, query.filter)];
   if (query.success !== undefined) conditions.push(`success = ${parameters.add(query.success, 'boolean')}`);
   if (query.requestId) conditions.push(`request_id = ${parameters.add(query.requestId, 'text')}`);
+  if (query.eventId) conditions.push(`id = ${parameters.add(query.eventId, 'uuid')}`);
   conditions.push(`id >= ${parameters.add(firstIdAt(query.startMs), 'uuid')}`);
   conditions.push(`id < ${parameters.add(firstIdAt(query.endMs), 'uuid')}`);
   return conditions.join(' and ');
@@ -105,13 +111,13 @@ const farFutureMs = Date.UTC(9_999, 0, 1);
 
 /**
  * The number of events, and a range, to the week, outside which there are none. The roll-ups have both without reading events, as ranges
- * consist of whole days; what was called under a request id they do not know, but it is little.
+ * consist of whole days.
  */
 async function countEvents(client: Sql, query: EventQuery): Promise<{ total: number; startMs: number; endMs: number }> {
   const parameters = new Parameters();
   const startMs = Math.max(query.startMs ?? 0, await keptFromMs(client));
   const endMs = Math.max(startMs, query.endMs ?? farFutureMs);
-  if (query.requestId) {
+  if (isLookUp(query)) {
     const text = `select count(*) as total from events where ${listed(parameters, { ...query, startMs, endMs })}`;
     const { rows } = await client.query<{ total: string }>({ text, values: parameters.values });
     return { total: Number(rows[0]!.total), startMs, endMs };
@@ -162,7 +168,7 @@ async function placeOfPage(
   const { subject, filter, success, startMs, endMs, limit } = query;
   let { offset } = query;
   let ranges: InstantRange[] = [{ startMs, endMs }];
-  if (query.requestId || (offset <= readPastMax && !isPicked(filter))) return { ranges, offset };
+  if (isLookUp(query) || (offset <= readPastMax && !isPicked(filter))) return { ranges, offset };
   /** Of some buckets, newest first, keeps those of the page. */
   const keep = (buckets: readonly (InstantRange & Counts)[]): void => {
     ranges = [];

@@ -20,6 +20,7 @@ export const listHistory =
       filter: request.filter,
       success: request.success,
       requestId: request.requestId,
+      eventId: request.eventId,
       startMs: firstDay === null ? null : dayStartMs(firstDay, timeZone),
       endMs: lastDay === null ? null : dayStartMs(lastDay.add({ days: 1 }), timeZone),
     };

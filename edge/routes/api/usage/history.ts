@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { invalidRequest, invalidValue } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { nameFilter, pageOf, paginationJson } from '../../../http/json.ts';
+import { idFilter, nameFilter, pageOf, paginationJson } from '../../../http/json.ts';
 import { eventJson, eventSchema } from './event-json.ts';
 import { callsQuery, readCalls } from './query.ts';
 
@@ -28,6 +28,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
             Type.Boolean({ description: 'Only calls that succeeded, or only those that failed; all by default.' }),
           ),
           request_id: nameFilter('Only the call whose answer had this `x-request-id`.'),
+          event_id: idFilter('Only this call, by its `id`, which its charge has as `usage_event_id`.'),
           limit: Type.Optional(
             Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} by default.` }),
           ),
@@ -46,6 +47,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
           ...readCalls(query),
           success: query.success,
           requestId: query.request_id,
+          eventId: query.event_id,
           limit,
           offset: readOffset(query, limit),
         },

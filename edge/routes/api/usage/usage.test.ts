@@ -77,7 +77,7 @@ test('only calls that succeeded, or only those that failed, are listed', async (
   expect((await edge.get('/usage/history?success=maybe')).status).toBe(400);
 });
 
-test('a call is found by the x-request-id of its answer, whatever else is there', async () => {
+test('a call is found by the x-request-id of its answer, or by its own id, whatever else is there', async () => {
   const found = async (query: string) => {
     const { data, pagination } = await json(`/usage/history?${query}`);
     expect(pagination.total).toBe(data.length);
@@ -88,6 +88,9 @@ test('a call is found by the x-request-id of its answer, whatever else is there'
   expect(await found('request_id=req_a&success=false')).toEqual([]);
   expect(await found('request_id=req_a&end_date=2020-01-01')).toEqual([]);
   expect(await found('request_id=req_unknown')).toEqual([]);
+  const [{ id }] = (await json('/usage/history?request_id=req_a')).data;
+  expect(await found(`event_id=${id}`)).toEqual(['req_a']);
+  expect(await found(`event_id=${id.replace(/.{12}$/, '0'.repeat(12))}`)).toEqual([]);
 });
 
 test('the current month, under both paths', async () => {

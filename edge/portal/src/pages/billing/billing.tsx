@@ -51,7 +51,7 @@ export function Billing() {
           {
             value: 'transactions',
             label: 'Transactions',
-            content: <Transactions path="/billing/documents/transactions" />,
+            content: <Transactions path="/billing/documents/transactions" leadsToCalls />,
           },
         ]}
       />

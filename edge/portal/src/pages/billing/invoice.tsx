@@ -152,7 +152,7 @@ function Details({ invoice, path, usageOfLine }: DetailsProps) {
           empty={<EmptyState icon="card" title="Nothing was used" />}
         />
       </Card>
-      <Transactions path={`${path}/transactions`} narrowed={false} />
+      <Transactions path={`${path}/transactions`} narrowed={false} leadsToCalls={usageOfLine !== undefined} />
     </>
   );
 }

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { List, Transaction, UsageEvent } from '../../api/types.ts';
+import { Link } from '../../router/link.tsx';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -23,12 +24,14 @@ type TransactionsProps = {
   path: string;
   /** Whether it can be filtered by type and days, or to the charge of one call, and exported whole; else the page shown can be saved. */
   narrowed?: boolean;
+  /** Whether the calls of charges are the reader's organization's, to which they lead. */
+  leadsToCalls?: boolean;
   /** What can be done with a transaction. */
   action?: (row: Transaction) => ReactNode;
 };
 
 /** Movements of money: those of a whole organization, or of one invoice. */
-export function Transactions({ path, narrowed = true, action }: TransactionsProps) {
+export function Transactions({ path, narrowed = true, leadsToCalls = false, action }: TransactionsProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [days, setDays] = useDays();
@@ -72,7 +75,10 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
             label="Transactions"
             list={list}
             onPage={setPage}
-            columns={action === undefined ? columns : [...columns, { name: '', end: true, cell: action }]}
+            columns={[
+              ...columnsOf(leadsToCalls),
+              ...(action === undefined ? [] : [{ name: '', end: true, cell: action }]),
+            ]}
             rowKey={(row) => row.id}
             empty={
               narrowed && call !== '' ? (
@@ -120,12 +126,23 @@ const csvColumns = [
 /** Charges made by older versions of the gateway do not name their model. */
 const unnamed = ({ type }: Transaction): string => (type === 'usage' ? 'Model call' : '—');
 
-const columns: readonly Column<Transaction>[] = [
+const columnsOf = (leadsToCalls: boolean): readonly Column<Transaction>[] => [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
   { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{capitalized(row.type)}</Badge> },
   {
     name: 'Description',
-    cell: (row) => <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span>,
+    cell: (row) =>
+      leadsToCalls && row.usage_event_id !== null ? (
+        <Link
+          href={`/usage?by=request&scope=tenant&search=${row.usage_event_id}`}
+          className="text-soft wrap-anywhere hover:underline"
+          title="Show its call"
+        >
+          {row.description || unnamed(row)}
+        </Link>
+      ) : (
+        <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span>
+      ),
   },
   { name: 'Amount', usd: (row) => row.amount_usd, exact: true },
   { name: 'Credit left', usd: (row) => row.balance_after_usd, exact: true },

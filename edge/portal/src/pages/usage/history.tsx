@@ -58,7 +58,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
   // One that is looked up may be of any day, model and key, so that the filters are off.
   const isLookUp = requestId !== '';
   const events = useGet<List<UsageEvent>>('/usage/history', {
-    ...(isLookUp ? { request_id: requestId } : { start_date: range.start, end_date: range.end, timezone, ...query }),
+    ...(isLookUp ? lookUp(requestId) : { start_date: range.start, end_date: range.end, timezone, ...query }),
     limit: rowsPerPage,
     offset: (page - 1) * rowsPerPage,
     scope,
@@ -122,6 +122,10 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
     </Card>
   );
 }
+
+/** A request by its own id or, as a charge names it, by that of its event, which is a UUID. */
+const lookUp = (id: string) =>
+  /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(id) ? { event_id: id } : { request_id: id };
 
 /** The columns of a table of requests; the time of each opens it. */
 const columnsOf = (
