@@ -55,25 +55,26 @@ export async function listEvents(
   const { ranges } = query;
   const parameters = new Parameters();
   const where = listed(parameters, { ...query, startMs: ranges.at(-1)!.startMs, endMs: ranges[0]!.endMs });
-  const ids = (end: keyof InstantRange) =>
-    parameters.add(
-      ranges.map((range) => firstIdAt(range[end])),
-      'uuid[]',
-    );
   const limit = parameters.add(query.limit, 'bigint');
   const offset = parameters.add(query.offset, 'bigint');
-  // A range may have far more than the page needs of it.
-  const events =
-    ranges.length === 1
-      ? `events where ${where}`
-      : `unnest(${ids('startMs')}, ${ids('endMs')}) as range (first_id, end_id) cross join lateral (
-          select * from events where ${where} and id >= first_id and id < end_id
-          order by id desc limit ${offset} + ${limit}) as events`;
+  const events = eventsIn(ranges, parameters, where, `order by id desc limit ${offset} + ${limit}`);
   const { rows } = await client.query<EventRow>({
     text: `select events.* from ${events} order by id desc limit ${limit} offset ${offset}`,
     values: parameters.values,
   });
   return rows;
+}
+
+/** The events of some ranges that meet a condition, to be selected from: of each range the `first` alone, as it may have far more. */
+function eventsIn(ranges: readonly InstantRange[], parameters: Parameters, where: string, first: string): string {
+  if (ranges.length === 1) return `events where ${where}`;
+  const ids = (end: keyof InstantRange) =>
+    parameters.add(
+      ranges.map((range) => firstIdAt(range[end])),
+      'uuid[]',
+    );
+  return `unnest(${ids('startMs')}, ${ids('endMs')}) as range (first_id, end_id) cross join lateral (
+    select * from events where ${where} and id >= first_id and id < end_id ${first}) as events`;
 }
 
 /** A page of what was called under a request id, whatever the organization, newest first, and how much it is in all. */
@@ -197,19 +198,32 @@ async function placeOfPage(
 
 type Counts = { requests: bigint; successful_requests: bigint };
 
-/** The parts of a range in which events are to be looked for, oldest first: to the quarter hour where they are picked from among others. */
+/**
+ * The parts of a range in which events are to be looked for, oldest first: to the quarter hour where they are picked from among others. Those
+ * in which there are at most `eventsMax` are to be read together.
+ */
 export async function rangesToRead(
   database: Pick<ServiceDatabase, 'query'>,
-  { subject, filter, range }: Pick<EventQuery, 'subject' | 'filter'> & { range: InstantRange },
-): Promise<InstantRange[]> {
-  if (!isPicked(filter)) return [range];
-  const ranges: InstantRange[] = [];
-  for (const { startMs, endMs } of (await quarterHours(database, { subject, filter, ranges: [range] })).reverse()) {
-    const last = ranges.at(-1);
-    if (last?.endMs === startMs) last.endMs = endMs;
-    else ranges.push({ startMs, endMs });
+  query: Pick<EventQuery, 'subject' | 'filter'> & { range: InstantRange; eventsMax: number },
+): Promise<InstantRange[][]> {
+  const { subject, filter, range, eventsMax } = query;
+  if (!isPicked(filter)) return [[range]];
+  const groups: { ranges: InstantRange[]; events: number }[] = [];
+  for (const quarterHour of (await quarterHours(database, { subject, filter, ranges: [range] })).reverse()) {
+    const { startMs, endMs } = quarterHour;
+    const events = Number(quarterHour.requests);
+    const group = groups.at(-1);
+    const last = group?.ranges.at(-1);
+    const follows = last?.endMs === startMs;
+    if (group === undefined || (group.events + events > eventsMax && !(follows && group.ranges.length === 1))) {
+      groups.push({ ranges: [{ startMs, endMs }], events });
+      continue;
+    }
+    group.events += events;
+    if (follows) last.endMs = endMs;
+    else group.ranges.push({ startMs, endMs });
   }
-  return ranges;
+  return groups.map(({ ranges }) => ranges);
 }
 
 /** The quarter hours of some ranges that have events, newest first. */
@@ -247,18 +261,20 @@ async function keptFromMs(client: Sql): Promise<number> {
   return Date.parse(rows[0]!.kept_from);
 }
 
-/** The next events of a range after `afterId`, oldest first: a page of an export, which keeps no transaction open. */
+/** The next events of some ranges after `afterId`, oldest first: a page of an export, which keeps no transaction open. */
 export async function nextEvents(
   database: Pick<ServiceDatabase, 'query'>,
-  query: Pick<EventQuery, 'subject' | 'filter'> & PageById,
+  query: Pick<EventQuery, 'subject' | 'filter'> & PageById & { ranges: readonly InstantRange[] },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
-  const where = narrowing(parameters, query.subject, query.filter);
-  const after = parameters.add(query.afterId, 'uuid');
-  const end = parameters.add(query.endId, 'uuid');
-  const limit = parameters.add(query.limit, 'bigint');
+  const conditions = [
+    narrowing(parameters, query.subject, query.filter),
+    `id > ${parameters.add(query.afterId, 'uuid')}`,
+    `id < ${parameters.add(query.endId, 'uuid')}`,
+  ];
+  const first = `order by id limit ${parameters.add(query.limit, 'bigint')}`;
   const { rows } = await database.query<EventRow>({
-    text: `select * from events where ${where} and id > ${after} and id < ${end} order by id limit ${limit}`,
+    text: `select events.* from ${eventsIn(query.ranges, parameters, conditions.join(' and '), first)} ${first}`,
     values: parameters.values,
   });
   return rows;

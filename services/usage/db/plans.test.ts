@@ -241,11 +241,12 @@ test('a page far back reads no more than the events of a quarter hour besides it
   expect(page).toMatchObject({ ids: within.slice(1_234, 1_284), total: within.length });
 });
 
-/** The calls of an export of the whole range, and how many rows of a table it reads. */
+/** The calls of an export of the whole range, how many rows of a table it reads, and by how many statements. */
 async function exported(filter: { model: string }, timezone: string, table: string) {
   const database = await openDatabase();
-  let read = 0;
+  let [read, statements] = [0, 0];
   const query = async (sent: Statement) => {
+    statements += 1;
     const { rows } = await client.query(`explain (analyze, format json) ${sent.text}`, sent.values);
     read += rowsRead(rows[0]!['QUERY PLAN'][0].Plan, table);
     return database.query(sent as never);
@@ -259,17 +260,31 @@ async function exported(filter: { model: string }, timezone: string, table: stri
   const request = create(ExportEventsRequestSchema, { range: days, filter });
   const pages = await Array.fromAsync(rpc(request, { values, signal: new AbortController().signal } as never));
   await database.close();
-  return { ids: pages.flatMap((page) => page.events!.map(({ id }) => id)), read };
+  return { ids: pages.flatMap((page) => page.events!.map(({ id }) => id)), read, statements };
 }
 
 test('an export of a rare model reads only the quarter hours of its use, and none without any', async () => {
   const events = [16, 14].map((days) => testEvent(testNowMs - days * 86_400_000, { model: 'exported' }));
   await usage.client.record({ events }, asService());
-  expect(await exported({ model: 'unused' }, 'UTC', 'events_2')).toEqual({ ids: [], read: 0 });
+  expect(await exported({ model: 'unused' }, 'UTC', 'events_2')).toMatchObject({ ids: [], read: 0 });
   const { ids, read } = await exported({ model: 'exported' }, 'UTC', 'events_2');
   expect(ids).toEqual(events.map(({ id }) => id));
   // The organization has 18 a day.
   expect(read).toBeLessThan(18);
+});
+
+test('an export of a model that is used now and then reads several of its quarter hours at a time', async () => {
+  const dayMs = Math.floor(testNowMs / 86_400_000 - 5) * 86_400_000;
+  const events = [
+    ...Array.from({ length: 20 }, (_, place) => testEvent(dayMs + place * 1_800_000, { model: 'occasional' })),
+    ...Array.from({ length: 150 }, (_, place) => testEvent(dayMs + 16_200_000 + place, { model: 'occasional' })),
+  ];
+  await usage.client.record({ events }, asService());
+  const { ids, read, statements } = await exported({ model: 'occasional' }, 'UTC', 'events_2');
+  expect(ids).toEqual(newestFirst(events).reverse());
+  expect(read).toBeLessThan(events.length + 20);
+  // For its days, for the quarter hours of the one, for those before and after most calls, and two pages of these.
+  expect(statements).toBe(6);
 });
 
 test.each(['Asia/Tokyo', 'America/New_York'])('an export in %s reads quarter hours at its ends alone', async (zone) => {

@@ -32,12 +32,13 @@ export const exportEvents = ({ database, keys, clock, reads }: Deps): UsageRpc<'
     const named = new Set<string>();
     for (const { bucket } of busyDays.sort((a, b) => a.bucket - b.bucket)) {
       if (context.signal.aborted) return;
-      const day = { startMs: startsMs[bucket]!, endMs: startsMs[bucket + 1] ?? endMs };
-      const ranges = await reads(context, () => rangesToRead(database, { subject, filter, range: day }), 'next');
-      for (const range of ranges) {
-        const pages = pagesById({ ...range, limit: eventsPerPage }, async (page) => {
+      const range = { startMs: startsMs[bucket]!, endMs: startsMs[bucket + 1] ?? endMs };
+      const asked = { subject, filter, range, eventsMax: eventsPerPage };
+      for (const ranges of await reads(context, () => rangesToRead(database, asked), 'next')) {
+        const time = { startMs: ranges[0]!.startMs, endMs: ranges.at(-1)!.endMs, limit: eventsPerPage };
+        const pages = pagesById(time, async (page) => {
           if (context.signal.aborted) return [];
-          return reads(context, () => nextEvents(database, { subject, filter, ...page }), 'next');
+          return reads(context, () => nextEvents(database, { subject, filter, ranges, ...page }), 'next');
         });
         for await (const rows of pages) {
           const keyIds = new Set(rows.map(({ api_key_id }) => api_key_id ?? ''));
