@@ -58,10 +58,19 @@ test('what an invoice’s page leads to is of its UTC month, by everyone, and ad
     return { head, rows };
   };
   await exported('Export requests');
-  await page
-    .getByRole('link', { name: /ember-70b/ })
-    .first()
-    .click();
+  const line = page.getByRole('link', { name: /ember-70b/ }).first();
+  // Calls that were charged late are those of an earlier month.
+  await page.route('**/documents/invoices/*', async (route) => {
+    const response = await route.fetch();
+    const { line_items, ...invoice } = await response.json();
+    const late = line_items.map((item: object) => ({ ...item, usage_month: '2026-02' }));
+    await route.fulfill({ response, json: { ...invoice, line_items: late } });
+  });
+  await page.reload();
+  await expect.poll(() => line.getAttribute('href')).toContain('start=2026-02-01&end=2026-02-28');
+  await page.unroute('**/documents/invoices/*');
+  await page.reload();
+  await line.click();
   await page.getByText('Days in UTC (use Pacific/Auckland)').waitFor();
   await page.getByRole('table', { name: 'Requests' }).waitFor();
   expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('acme/ember-70b');

@@ -3,7 +3,7 @@ import { useGet } from '../../api/hooks.ts';
 import { utcToday } from '../../api/server-clock.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatQuantity } from '../../format/number.ts';
-import { earlierDay, formatUtcRange, utcDay } from '../../format/time.ts';
+import { addDays, earlierDay, formatUtcRange, utcDay } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
@@ -27,7 +27,7 @@ export function InvoicePage({ parameters }: PageParameters) {
       usageOfLine={usageOfLine}
       actions={(invoice) => (
         <>
-          <ButtonLink size="small" icon="chart" href={usageIn(invoice, { by: 'key' })}>
+          <ButtonLink size="small" icon="chart" href={usageIn(daysOf(invoice), { by: 'key' })}>
             Usage by key
           </ButtonLink>
           <ExportButton range={daysOf(invoice)} timezone="UTC" scope="tenant" size="small" />
@@ -80,25 +80,33 @@ export function InvoiceView({ path, parent, of, usageOfLine, actions }: InvoiceV
   );
 }
 
+type Days = { start: string; end: string };
+
 /** The UTC days that an invoice covers, the last one included. */
-const daysOf = ({ period_start, period_end }: InvoiceWithLines) => ({
+const daysOf = ({ period_start, period_end }: InvoiceWithLines): Days => ({
   start: utcDay(new Date(period_start)),
   end: utcDay(new Date(Date.parse(period_end) - 1)),
 });
 
-/** The usage page for an invoice: everyone's, by its UTC days. A month yet to end is shown as far as it has come. */
-function usageIn(invoice: InvoiceWithLines, more: Readonly<Record<string, string>>): string {
-  const { start, end } = daysOf(invoice);
+/** The usage page for some UTC days: everyone's. A month yet to end is shown as far as it has come. */
+function usageIn({ start, end }: Days, more: Readonly<Record<string, string>>): string {
   const days = { scope: 'tenant', zone: 'UTC', granularity: 'monthly', start, end: earlierDay(end, utcToday()) };
   return `/usage?${new URLSearchParams({ ...days, ...more })}`;
 }
 
 type Line = InvoiceWithLines['line_items'][number];
-type UsageOfLine = (invoice: InvoiceWithLines, line: Line) => string;
+type UsageOfLine = (line: Line) => string;
 
-const usageOfLine: UsageOfLine = (invoice, { model }) => usageIn(invoice, { by: 'request', model });
+/** Of the month that has its calls, which may be another than the invoice's. */
+const usageOfLine: UsageOfLine = ({ model, usage_month }) =>
+  usageIn(daysOfMonth(usage_month), { by: 'request', model });
 
-const columnsOf = (hrefOf: ((line: Line) => string) | undefined): readonly Column<Line>[] => [
+function daysOfMonth(month: string): Days {
+  const next = addDays(`${month}-28`, 4);
+  return { start: `${month}-01`, end: addDays(`${next.slice(0, 7)}-01`, -1) };
+}
+
+const columnsOf = (hrefOf: UsageOfLine | undefined): readonly Column<Line>[] => [
   {
     name: 'Description',
     cell: (line) =>
@@ -147,7 +155,7 @@ function Details({ invoice, path, usageOfLine }: DetailsProps) {
           label="Line items"
           whole
           rows={invoice.line_items}
-          columns={columnsOf(usageOfLine && ((line) => usageOfLine(invoice, line)))}
+          columns={columnsOf(usageOfLine)}
           rowKey={(line) => `${line.description} ${line.unit} ${line.unit_price_usd}`}
           empty={<EmptyState icon="card" title="Nothing was used" />}
         />
