@@ -3,6 +3,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { noticeLostCaller } from '#shared/db/notice-lost-caller.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -142,12 +143,6 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
 
 /** How long one statement of the verification may run, in milliseconds: it reads the whole ledger, which may have grown for years. */
 const statementTimeoutMs = 6 * 3_600_000;
-
-/**
- * Postgres would otherwise finish a statement that nobody waits for any more, and keep the lock of the verification until then. Servers on other
- * systems than these refuse the setting.
- */
-const noticeLostCaller = `select set_config('client_connection_check_interval', '1s', true) where version() ~ 'linux|darwin|bsd'`;
 
 type Verdict = MessageInitShape<typeof VerifyLedgerResponseSchema>;
 

@@ -1,4 +1,6 @@
 import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt';
+import { noticeLostCaller } from '#shared/db/notice-lost-caller.ts';
+import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -26,7 +28,11 @@ export const adminGetPriceCharges =
         group by tenant_id order by cost_nano_usd desc`,
       values: [model, timestampDate(since!), firstIdAt(timestampMs(since!)), firstIdAt(untilMs), priceId],
     };
-    const { rows } = await sqlTransaction(database, (sql) => sql.query<Sums & { tenant_id: string }>(sums), {
+    const read = async (sql: Sql) => {
+      await sql.query(noticeLostCaller);
+      return sql.query<Sums & { tenant_id: string }>(sums);
+    };
+    const { rows } = await sqlTransaction(database, read, {
       settings: { statement_timeout: statementTimeoutMs },
       signal: context.signal,
     });
