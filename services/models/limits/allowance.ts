@@ -82,6 +82,13 @@ export class Allowance {
     this.left = Math.min(0, this.left);
   }
 
+  /** Under a lowered limit, what is left or has passed takes up as much time as under the one before, as in the buckets. */
+  lower(limit: number, before: number): void {
+    if (limit >= before) return;
+    this.left *= limit / before;
+    this.#told *= limit / before;
+  }
+
   /** So much of what passed without a grant counts no longer. */
   leak(amount: number): void {
     const ofTold = Math.min(this.#told, amount);

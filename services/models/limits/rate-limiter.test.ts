@@ -359,6 +359,24 @@ describe('among several replicas', () => {
     expect(reports.at(-1)).toMatchObject([{ requestsSettled: 59n }]);
   });
 
+  test.each([
+    ['passed while Usage was away', true, { requestsSettled: 6n, tokensSettled: 600n }],
+    // What the next second would have needed, by which nothing passes any more.
+    ['was granted', false, { requestsSettled: -7n, tokensSettled: -750n }],
+  ])('under a lowered limit, what %s takes up no more time of it than of the old one', async (_what, isAway, told) => {
+    const { limiter, reports, state, tick } = granted(6_000);
+    await tick();
+    const before = { ...limits, requestsPerMinute: 6_000, tokensPerMinute: 600_000 };
+    state.isAway = isAway;
+    const admissions = await Promise.all(Array.from({ length: 600 }, async () => limiter.admit(key, before, 100)));
+    for (const { release } of admissions) release(100);
+    await tick();
+    limiter.read(key, limits);
+    state.isAway = false;
+    await tick();
+    expect(reports.at(-1)).toMatchObject([told]);
+  });
+
   test('the first replica that Usage hears after an outage takes itself for alone only if no other has come within a second', async () => {
     const { limiter, state, tick } = granted(60);
     await tick();

@@ -369,6 +369,8 @@ export class RateLimiter {
     subject.tokensMs = levelUnder(limits.tokensPerMinute, subject.tokensMs, tokensPerMinute);
     subject.knownRequestsMs = levelUnder(limits.requestsPerMinute, subject.knownRequestsMs, requestsPerMinute);
     subject.knownTokensMs = levelUnder(limits.tokensPerMinute, subject.knownTokensMs, tokensPerMinute);
+    subject.requests.lower(limits.requestsPerMinute, requestsPerMinute);
+    subject.tokens.lower(limits.tokensPerMinute, tokensPerMinute);
     subject.limits = limits;
   }
 
