@@ -220,6 +220,42 @@ describe('on a random workload with duplicates and reorderings', () => {
     expect(own).toBe(expected.filter((event) => event.userId === userId).length);
   });
 
+  test('pages and exports hold exactly what any filter picks', async () => {
+    const pick = random(5);
+    const oneOf = <Value>(...values: Value[]): Value => values[pick(values.length)]!;
+    const idsOf = (some: readonly UsageEvent[]) => some.map(({ id }) => id);
+    for (let query = 0; query < 8; query += 1) {
+      const filter = {
+        model: oneOf('', 'small-chat', 'embedder'),
+        endpoint: oneOf('', '/v1/chat/completions'),
+        apiKeyId: oneOf('', otherKey),
+      };
+      const success = oneOf(undefined, true, false);
+      const first = 10 + pick(15);
+      const last = first + pick(3);
+      const request = {
+        scope: UsageScope.TENANT,
+        range: { startDate: `2026-07-${first}`, endDate: `2026-07-${last}` },
+        filter,
+      };
+      const picked = events
+        .filter((event) => inside(event, Date.UTC(2026, 6, first), Date.UTC(2026, 6, last + 1)))
+        .filter((event) =>
+          Object.entries(filter).every(([name, value]) => ['', event[name as 'model']].includes(value)),
+        )
+        .sort((a, b) => (a.id < b.id ? -1 : 1));
+      const exported: string[] = [];
+      for await (const page of usage.client.exportEvents(request, admin)) exported.push(...idsOf(page.events));
+      expect(exported).toEqual(idsOf(picked));
+
+      const listed = idsOf(picked.filter((event) => event.success === (success ?? event.success))).reverse();
+      const [offset, limit] = [pick(listed.length), oneOf(1, 7, 100)];
+      const history = await usage.client.listHistory({ ...request, success, offset, limit }, admin);
+      expect(history.pageInfo?.total).toBe(BigInt(listed.length));
+      expect(idsOf(history.events)).toEqual(listed.slice(offset, offset + limit));
+    }
+  });
+
   test('each grouping of a report is by what it names', async () => {
     const request = { range: july, granularity: Granularity.MONTHLY };
     for (const [groupBy, field] of [
