@@ -82,6 +82,7 @@ export class RateLimitGrants {
   async #exchange(demands: readonly SubjectDemand[], mayBeFewer: boolean): Promise<void> {
     const call = demands.slice(0, demandsPerCall);
     const rest = demands.slice(demandsPerCall);
+    let replicas: number;
     try {
       const answer = await this.#usage.quota(
         { replicaId: this.#replicaId, demands: call.map(demandMessage) },
@@ -90,12 +91,14 @@ export class RateLimitGrants {
       for (const { subject, tokens, concurrentRequests: concurrent, ...grant } of answer.shares) {
         this.#limiter.grant({ ...grant, id: subject!.id, tokens: Number(tokens), concurrent });
       }
-      this.#limiter.replicas = mayBeFewer ? answer.replicas : Math.max(answer.replicas, this.#limiter.replicas);
+      replicas = answer.replicas;
     } catch (error) {
       this.#limiter.takeBack(demands);
       throw error;
     }
+    // At the end: a process that is alone gives no grants back, and would keep those of the remaining calls.
     if (rest.length > 0) await this.#exchange(rest, mayBeFewer);
+    else this.#limiter.replicas = mayBeFewer ? replicas : Math.max(replicas, this.#limiter.replicas);
   }
 }
 
