@@ -67,9 +67,12 @@ test('the overview says how many models one used beside those it lists, what the
   const tile = (name: string) => page.locator('dl > div').filter({ hasText: name });
   expect(await tile('Spent').innerText()).toMatch(/\$[1-9]\d*\.\d\d last month$/);
   await tile('Credit left')
-    .getByRole('link', { name: /^\$[\d.]+ used by all$/ })
+    .getByRole('link', { name: /^\$[\d.]+ used by all this month$/ })
     .click();
   await page.getByText('By everyone in your organization.').waitFor();
+  // The days that the figure is of, though this browser is elsewhere.
+  await page.getByText('Days in UTC').waitFor();
+  expect(new URL(page.url()).searchParams.get('start')).toMatch(/-01$/);
   await close();
 });
 

@@ -43,8 +43,8 @@ export function Overview() {
             label="Credit left"
             value={valueIn(wallet, (data) => formatUsd(data.balance_usd))}
             detail={
-              <Link href="/usage?scope=tenant" className="underline hover:text-ink">
-                {valueIn(usageOfAll, (data) => formatUsd(data.cost_usd))} used by all
+              <Link href={`${usageOfMonth(utcToday())}&scope=tenant`} className="underline hover:text-ink">
+                {valueIn(usageOfAll, (data) => formatUsd(data.cost_usd))} used by all this month
               </Link>
             }
           />
@@ -60,7 +60,7 @@ export function Overview() {
           flush
           title="Models you used"
           action={
-            <Link href="/usage" className="text-sm text-accent hover:underline">
+            <Link href={usageOfMonth(utcToday())} className="text-sm text-accent hover:underline">
               All usage
             </Link>
           }
@@ -72,6 +72,9 @@ export function Overview() {
     </Page>
   );
 }
+
+/** The page with the usage of the month of this day. */
+const usageOfMonth = (today: string): string => `/usage?zone=UTC&start=${today.slice(0, 7)}-01&end=${today}`;
 
 function daysOfLastMonth(today: string): { start_date: string; end_date: string } {
   const last = addDays(`${today.slice(0, 7)}-01`, -1);
