@@ -45,6 +45,9 @@ test('the most urgent of what needs attention comes first, and all but a few ite
   await names.last().click();
   await page.getByRole('link', { name: 'Spark' }).waitFor();
   expect(await page.getByRole('link', { name: 'Ember 70B' }).count()).toBe(0);
+  await page.getByLabel('State').selectOption('Not serving');
+  await page.getByRole('link', { name: 'Paint' }).waitFor();
+  await expect.poll(() => page.getByRole('table', { name: 'Models' }).getByRole('row').count()).toBe(1 + 1);
   await close();
 });
 
