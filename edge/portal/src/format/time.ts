@@ -76,6 +76,12 @@ export function addDays(day: string, days: number): string {
   return utcDay(new Date(Date.parse(`${day}T00:00:00Z`) + days * dayMs));
 }
 
+/** The first and the last day of a month, YYYY-MM. */
+export function daysOfMonth(month: string): { start: string; end: string } {
+  const next = addDays(`${month}-28`, 4);
+  return { start: `${month}-01`, end: addDays(`${next.slice(0, 7)}-01`, -1) };
+}
+
 /** The earlier and the later of two calendar days. */
 export const earlierDay = (one: string, other: string): string => (one < other ? one : other);
 export const laterDay = (one: string, other: string): string => (one > other ? one : other);

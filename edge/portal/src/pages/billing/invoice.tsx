@@ -1,9 +1,8 @@
 import type { ReactNode } from 'react';
 import { useGet } from '../../api/hooks.ts';
-import { utcToday } from '../../api/server-clock.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatQuantity } from '../../format/number.ts';
-import { addDays, earlierDay, formatUtcRange, utcDay } from '../../format/time.ts';
+import { daysOfMonth, formatUtcRange, utcDay } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
@@ -15,6 +14,7 @@ import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { ExportButton } from '../usage/export-button.tsx';
+import { usageOfDays } from '../usage/usage-of-days.ts';
 import { dueDay, invoiceMonth, ownInvoices, PaymentStatus } from './invoices.tsx';
 import { PdfButton } from './pdf-button.tsx';
 import { Transactions } from './transactions.tsx';
@@ -27,7 +27,7 @@ export function InvoicePage({ parameters }: PageParameters) {
       usageOfLine={usageOfLine}
       actions={(invoice) => (
         <>
-          <ButtonLink size="small" icon="chart" href={usageIn(daysOf(invoice), { by: 'key' })}>
+          <ButtonLink size="small" icon="chart" href={usageOfDays(daysOf(invoice), { ...ofAll, by: 'key' })}>
             Usage by key
           </ButtonLink>
           <ExportButton range={daysOf(invoice)} timezone="UTC" scope="tenant" size="small" />
@@ -80,31 +80,21 @@ export function InvoiceView({ path, parent, of, usageOfLine, actions }: InvoiceV
   );
 }
 
-type Days = { start: string; end: string };
-
 /** The UTC days that an invoice covers, the last one included. */
-const daysOf = ({ period_start, period_end }: InvoiceWithLines): Days => ({
+const daysOf = ({ period_start, period_end }: InvoiceWithLines) => ({
   start: utcDay(new Date(period_start)),
   end: utcDay(new Date(Date.parse(period_end) - 1)),
 });
 
-/** The usage page for some UTC days: everyone's. A month yet to end is shown as far as it has come. */
-function usageIn({ start, end }: Days, more: Readonly<Record<string, string>>): string {
-  const days = { scope: 'tenant', zone: 'UTC', granularity: 'monthly', start, end: earlierDay(end, utcToday()) };
-  return `/usage?${new URLSearchParams({ ...days, ...more })}`;
-}
+/** Everyone's usage, as an invoice has it. */
+const ofAll = { scope: 'tenant', granularity: 'monthly' };
 
 type Line = InvoiceWithLines['line_items'][number];
 type UsageOfLine = (line: Line) => string;
 
 /** Of the month that has its calls, which may be another than the invoice's. */
 const usageOfLine: UsageOfLine = ({ model, usage_month }) =>
-  usageIn(daysOfMonth(usage_month), { by: 'request', model });
-
-function daysOfMonth(month: string): Days {
-  const next = addDays(`${month}-28`, 4);
-  return { start: `${month}-01`, end: addDays(`${next.slice(0, 7)}-01`, -1) };
-}
+  usageOfDays(daysOfMonth(usage_month), { ...ofAll, by: 'request', model });
 
 const columnsOf = (hrefOf: UsageOfLine | undefined): readonly Column<Line>[] => [
   {

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
+import { isUuid } from '../../format/id.ts';
 import { formatCount, jsonText } from '../../format/number.ts';
 import { addDays } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
@@ -67,7 +68,7 @@ export function AuditList({
   };
   const events = useGet<List<AuditEvent>>(path, { page, limit: 25, ...query });
   const shown = events.data?.data ?? [];
-  const people = usePeople([...shown.flatMap(peopleOf), ...[actor, target].filter((id) => isUuid.test(id))]);
+  const people = usePeople([...shown.flatMap(peopleOf), ...[actor, target].filter(isUuid)]);
   const named = new Map(shown.toReversed().flatMap(namedIn));
   const nameOf = (id: string) => people.get(id) ?? names?.get(id) ?? named.get(id);
   const isNarrowed = Object.values(query).some((value) => value !== '');
@@ -122,8 +123,6 @@ export function AuditList({
     </>
   );
 }
-
-const isUuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
 /** The ids of the people who are an event's actor or target. */
 const peopleOf = ({ actor, target }: AuditEvent): string[] =>

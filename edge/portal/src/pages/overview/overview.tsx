@@ -2,7 +2,7 @@ import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import { utcToday } from '../../api/server-clock.ts';
 import type { CurrentUsage, KeyList, Model, Profile, UsageSummary, Wallet } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
-import { addDays } from '../../format/time.ts';
+import { addDays, daysOfMonth } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card, Tile, TileRow } from '../../ui/card.tsx';
@@ -14,13 +14,19 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { chatModelToTry } from '../models/model-to-try.ts';
 import { snippet } from '../models/snippets.ts';
 import { useModels } from '../models/use-models.ts';
+import { usageOfDays } from '../usage/usage-of-days.ts';
 import { Attention } from './attention.tsx';
 
 export function Overview() {
   const isAdmin = useIsAdmin();
   const profile = useGet<Profile>('/profile');
   const usage = useGet<CurrentUsage>('/usage/current');
-  const lastMonth = useGet<UsageSummary>('/usage/summary', daysOfLastMonth(utcToday()));
+  const thisMonth = daysOfMonth(monthOf(utcToday()));
+  const monthBefore = daysOfMonth(monthOf(addDays(thisMonth.start, -1)));
+  const lastMonth = useGet<UsageSummary>('/usage/summary', {
+    start_date: monthBefore.start,
+    end_date: monthBefore.end,
+  });
   const usageOfAll = useGet<CurrentUsage>('/usage/current', { scope: 'tenant' }, { enabled: isAdmin });
   // For how many there are.
   const keys = useGet<KeyList>('/api-keys', { limit: 1 });
@@ -43,7 +49,7 @@ export function Overview() {
             label="Credit left"
             value={valueIn(wallet, (data) => formatUsd(data.balance_usd))}
             detail={
-              <Link href={`${usageOfMonth(utcToday())}&scope=tenant`} className="underline hover:text-ink">
+              <Link href={usageOfDays(thisMonth, { scope: 'tenant' })} className="underline hover:text-ink">
                 {valueIn(usageOfAll, (data) => formatUsd(data.cost_usd))} used by all this month
               </Link>
             }
@@ -60,7 +66,7 @@ export function Overview() {
           flush
           title="Models you used"
           action={
-            <Link href={usageOfMonth(utcToday())} className="text-sm text-accent hover:underline">
+            <Link href={usageOfDays(thisMonth)} className="text-sm text-accent hover:underline">
               All usage
             </Link>
           }
@@ -73,13 +79,7 @@ export function Overview() {
   );
 }
 
-/** The page with the usage of the month of this day. */
-const usageOfMonth = (today: string): string => `/usage?zone=UTC&start=${today.slice(0, 7)}-01&end=${today}`;
-
-function daysOfLastMonth(today: string): { start_date: string; end_date: string } {
-  const last = addDays(`${today.slice(0, 7)}-01`, -1);
-  return { start_date: `${last.slice(0, 7)}-01`, end_date: last };
-}
+const monthOf = (day: string): string => day.slice(0, 7);
 
 function Compact({ count }: { count: number }) {
   return <span title={formatCount(count)}>{formatCompact(count)}</span>;

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
+import { isUuid } from '../../format/id.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { usePageParameter } from '../../router/router.ts';
 import { ButtonLink } from '../../ui/button.tsx';
@@ -124,8 +125,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
 }
 
 /** A request by its own id or, as a charge names it, by that of its event, which is a UUID. */
-const lookUp = (id: string) =>
-  /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(id) ? { event_id: id } : { request_id: id };
+const lookUp = (id: string) => (isUuid(id.toLowerCase()) ? { event_id: id } : { request_id: id });
 
 /** The columns of a table of requests; the time of each opens it. */
 const columnsOf = (
