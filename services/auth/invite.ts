@@ -96,8 +96,8 @@ export async function withdrawUnfit(
 const notOf = (tenantId: string) => [{ tenantId: { $ne: tenantId } }, { tenantId: null }];
 
 /**
- * Withdraws a pending invitation of an organization, or, for null, one that makes a new one; one that is over stays as it is. Fails with NOT_FOUND, or CONFLICT if it was accepted:
- * whoever did so may be a stranger, as with a mistyped address, and stays.
+ * Withdraws a pending invitation of an organization, or, for null, one that makes a new one; one that is over stays as it is. Fails with
+ * NOT_FOUND, or CONFLICT if it was accepted: whoever did so may be a stranger, as with a mistyped address, and stays.
  */
 export function withdrawInvitation(
   where: { id: string; tenantId: string | null },

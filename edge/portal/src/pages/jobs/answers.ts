@@ -7,8 +7,8 @@ import {
   sourcesBeside,
 } from '../playground/answer-parts.ts';
 
-/** More text would keep the browser busy for seconds. */
-const shownLengthMax = 200_000;
+/** More text, such as an image in base64, would keep the browser busy for seconds. */
+export const shownLengthMax = 200_000;
 
 type Choice = { message?: AnswerMessage; text?: unknown } | null;
 type Item = { b64_json?: unknown; url?: unknown } | null;

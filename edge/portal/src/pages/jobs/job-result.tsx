@@ -5,9 +5,7 @@ import { formatCount } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
-
-/** More text, such as an image in base64, would keep the browser busy for seconds. */
-const shownLengthMax = 200_000;
+import { shownLengthMax } from './answers.ts';
 
 /** What a job's call returned: to hear or to read, and as a file. */
 export function JobResult({ id, result }: { id: string; result: NonNullable<Job['result']> }) {
