@@ -42,7 +42,8 @@ export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, sh
         where status = ${JobStatus.IN_PROGRESS} and ${predatesSetBackSql('lease_expires_at', 1, leaseMs)}
       )
       update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, was_lost = true,
-        available_at = ${presentSql(1)}
+        -- Not by the clock of this process, which may be ahead of those that take it.
+        available_at = least(lease_expires_at, now())
       where (tenant_id, id) in (
         select tenant_id, id from jobs where status = ${JobStatus.IN_PROGRESS} and lease_expires_at <= ${presentSql(1)}
         for update skip locked)`,
