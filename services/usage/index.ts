@@ -26,7 +26,7 @@ export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageS
     getCurrent: inTurn(getCurrent(deps)),
     listHistory: inTurn(listHistory(deps)),
     getSummary: getSummary({ ...deps, reads }),
-    getReport: inTurn(getReport(deps)),
+    getReport: getReport({ ...deps, reads }),
     getTenantBreakdown: getTenantBreakdown({ ...deps, reads }),
     getKeyAnalytics: getKeyAnalytics({ ...deps, reads }),
     exportEvents: exportEvents({ ...deps, reads }),

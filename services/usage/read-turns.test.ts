@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
+import { GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -77,6 +78,7 @@ type Call = (client: TestUsage['client'], by: ReturnType<typeof asPerson>) => Pr
 const named: readonly [what: string, asked: string, call: Call][] = [
   ['Auth', 'who used what', (client, by) => client.getTenantBreakdown({ range }, by)],
   ['Keys', 'the names in a summary', (client, by) => client.getSummary({ range }, by)],
+  ['Keys', 'the names in a report', (client, by) => client.getReport({ range, groupBy: GroupBy.API_KEY }, by)],
   ['Keys', 'a key’s name', (client, by) => client.getKeyAnalytics({ keyId, range }, by)],
 ];
 

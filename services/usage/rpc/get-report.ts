@@ -1,5 +1,6 @@
 import { GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
+import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import { type BucketSums, bucketedSums } from '../db/bucketed-sums.ts';
 import type { Dimension } from '../db/grouped-sums.ts';
 import { measureSums, measuresMessage } from '../db/sums.ts';
@@ -21,21 +22,21 @@ const dimensions: Readonly<Record<KnownGroupBy, Dimension | undefined>> = {
   [GroupBy.ENDPOINT]: 'endpoint',
 };
 
+type Deps = Pick<UsageDeps, 'database' | 'keys' | 'clock'> & { reads: ReadTurns };
+
 export const getReport =
-  ({ database, keys, clock }: Pick<UsageDeps, 'database' | 'keys' | 'clock'>): UsageRpc<'getReport'> =>
+  ({ database, keys, clock, reads }: Deps): UsageRpc<'getReport'> =>
   async (request, context) => {
     const subject = subjectOf(callerOf(context), request.scope);
     const { days, width, granularity } = resolveBucketedRange(request.granularity, request.range, {}, clock.now());
     const range = instantsOf(days);
     const startsMs = bucketStartsMs(days, width);
     const dimension = dimensions[request.groupBy as KnownGroupBy];
-    const rows = await bucketedSums(database, {
-      subject,
-      filter: request.filter,
-      dimension,
-      startsMs,
-      endMs: range.endMs,
-    });
+    const { filter } = request;
+    const rows = await reads(context, () =>
+      bucketedSums(database, { subject, filter, dimension, startsMs, endMs: range.endMs }),
+    );
+    // A silent Keys must not keep the turns for which the reads of all organizations wait.
     const keyIds = dimension === 'api_key_id' ? rows.map(({ name }) => name) : undefined;
     const labels = keyIds && (await keyLabels(keys, subject.tenantId, keyIds));
 
