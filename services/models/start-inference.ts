@@ -39,7 +39,7 @@ import {
 import { HeardRoom } from './realtime/heard-room.ts';
 
 export type StartedInference = {
-  implementation: Partial<ServiceImpl<typeof InferenceService>>;
+  implementation: ServiceImpl<typeof InferenceService>;
   /** The version of the catalog that calls are decided by; -1 before the first. */
   catalogVersion(): bigint;
   /**

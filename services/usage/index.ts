@@ -17,7 +17,7 @@ import { quota } from './rpc/quota.ts';
 import { record } from './rpc/record.ts';
 
 /** Every metered call, stored once and summed up in reports. start.ts makes the dependencies. */
-export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageService>> {
+export function usageService(deps: UsageDeps): ServiceImpl<typeof UsageService> {
   const reads = createReadTurns();
   const inTurn = readInTurn(reads);
   return {

@@ -18,7 +18,7 @@ import { startDayGatherer } from './workers/gather-days.ts';
 import { startPartitionKeeper } from './workers/keep-partitions.ts';
 
 type StartedUsage = {
-  implementation: Partial<ServiceImpl<typeof UsageService>>;
+  implementation: ServiceImpl<typeof UsageService>;
   /** Ends the work that calls other services. `close` does so too. */
   stop(): Promise<void>;
   /** Ends the workers and the database connections; calls in flight should have ended. */

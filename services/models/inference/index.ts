@@ -7,7 +7,7 @@ import { getRetirement } from './get-retirement.ts';
 import { type InvokeDeps, invoke } from './invoke.ts';
 
 /** Model calls: admission, routing, metering. Stateless except for the catalog and the journal, so every edge carries it. */
-export const inferenceService = (deps: InvokeDeps & TranscribeDeps): Partial<ServiceImpl<typeof InferenceService>> => ({
+export const inferenceService = (deps: InvokeDeps & TranscribeDeps): ServiceImpl<typeof InferenceService> => ({
   invoke: invoke(deps),
   admitJob: admitJob(deps),
   transcribe: transcribe(deps),
