@@ -1,7 +1,6 @@
 import type { Client, ServiceImpl } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -24,7 +23,6 @@ export type BillingDeps = {
   /** By the name in the webhook's path. */
   paymentProviders: ReadonlyMap<string, PaymentProvider>;
   metrics: BillingMetrics;
-  clock: Clock;
   logger: Logger;
 };
 

@@ -4,7 +4,6 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { startAuditRelay } from '#shared/audit-outbox/relay.ts';
-import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { databaseNow } from '#shared/db/database-now.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
@@ -22,7 +21,6 @@ import { runWorkers } from './workers/run-workers.ts';
 
 type BillingOptions = {
   connection: DatabaseUrl;
-  clock: Clock;
   logger: Logger;
   registry: Registry;
   /** Tells the rates of price versions. */
@@ -49,7 +47,7 @@ type StartedBilling = {
 
 /** Opens Billing on a migrated database and starts its workers. */
 export async function startBilling(options: BillingOptions): Promise<StartedBilling> {
-  const { connection, clock, logger, registry, models, auth, paymentWebhookSecret: secret } = options;
+  const { connection, logger, registry, models, auth, paymentWebhookSecret: secret } = options;
   // If the start fails, everything opened is closed again, last first; otherwise `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'billing', connection, entities: billingEntities, logger });
@@ -65,7 +63,6 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
     auth,
     paymentProviders: new Map(secret === undefined ? [] : [[providerName, stripeProvider(secret)]]),
     metrics: createBillingMetrics(registry),
-    clock,
     logger,
   };
   const auditRelay = startAuditRelay({ database, auth, logger, registry });

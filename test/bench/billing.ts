@@ -14,7 +14,6 @@ import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { type UsageEvent, UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { systemClock } from '#shared/clock.ts';
 import { databaseNow } from '#shared/db/database-now.ts';
 import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
 import { migrateAll } from '#shared/db/migrate.ts';
@@ -114,7 +113,6 @@ try {
     rateLimits: { watch: async function* () {} },
     paymentProviders: new Map(),
     metrics: { ledgerVerified() {}, paymentUnbooked() {} },
-    clock: systemClock,
     logger,
   });
   const billing = localClient(BillingService, implementation, logger);

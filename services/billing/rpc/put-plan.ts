@@ -11,7 +11,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { touchRateLimits } from '../rate-limits/feed.ts';
 
 export const putPlan =
-  ({ database, clock }: Pick<BillingDeps, 'database' | 'clock'>): BillingRpc<'putPlan'> =>
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'putPlan'> =>
   async ({ plan: asked }, context) => {
     const caller = operatorCaller(context);
     const { code, name, paygEnabled, rateLimits, included, paymentTermsDays } = asked!;
@@ -26,6 +26,7 @@ export const putPlan =
       features: included?.features ?? [],
       paymentTermsDays,
     };
+    const nowMs = await databaseNow(database.pool);
     const plan = await transaction(database, async (em) => {
       await takeAdvisoryLock(em, `plan ${code}`);
       const before = await em.findOne(PlanEntity, { code });
@@ -36,7 +37,7 @@ export const putPlan =
       await touchRateLimits(em);
       await recordAuditEvent(em, {
         caller,
-        occurredAtMs: clock.now(),
+        occurredAtMs: nowMs,
         tenantId: '',
         type: before === null ? 'plan_created' : 'plan_updated',
         target: { type: 'plan', id: code },
