@@ -144,6 +144,16 @@ export async function lockBudget(sql: Sql, asked: LimitedBudget, times: LeaseTim
   return state!;
 }
 
+/** Locks these rows alone, for changes of leases that need to know nothing of their budgets. */
+export async function lockRowsOf(sql: Sql, budgets: readonly BudgetKey[]): Promise<void> {
+  const tenantIds = new Set(budgets.filter(isOfOrganization).map(({ tenantId }) => tenantId));
+  if (tenantIds.size > 0) await lockAccounts(sql, [...tenantIds]);
+  await lockSpends(
+    sql,
+    budgets.filter((budget) => !isOfOrganization(budget)),
+  );
+}
+
 const isOfOrganization = ({ kind }: BudgetKey): boolean => kind === BudgetKind.ORGANIZATION;
 
 /** Above anything that can be spent; the sum of a few of these still fits into 64 bits. */

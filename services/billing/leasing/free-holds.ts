@@ -1,8 +1,8 @@
-import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import { charged } from '../domain/lease.ts';
+import { lockRowsOf } from './budget.ts';
 import { changeLeases, lockLeases, readLeases } from './lease-row.ts';
-import { addPosted, SpendSums } from './spend.ts';
 
 /**
  * Frees an organization's holds for a call that will not be charged, with what it is known to have used, which would wait a week for its
@@ -11,10 +11,7 @@ import { addPosted, SpendSums } from './spend.ts';
 export async function freeHolds(sql: Sql, tenantId: string, leaseIds: readonly string[]): Promise<void> {
   const holds = (await readLeases(sql, leaseIds)).filter((lease) => lease.tenantId === tenantId && lease.central);
   if (holds.length === 0) return;
-  const nothing = new SpendSums();
-  for (const hold of holds) if (hold.kind !== BudgetKind.ORGANIZATION) nothing.add(hold, 0n);
-  // Locks the rows of the budgets.
-  await addPosted(sql, nothing);
+  await lockRowsOf(sql, holds);
   const locked = await lockLeases(
     sql,
     holds.map(({ id }) => id),

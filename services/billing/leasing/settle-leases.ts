@@ -6,11 +6,10 @@ import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { smaller } from '../domain/amounts.ts';
 import { closed, freeRoomToKeep, heldBy } from '../domain/lease.ts';
-import { lockAccount } from '../ledger/accounts.ts';
-import { lockBudget, readBudgets, readTerms } from './budget.ts';
+import { lockBudget, lockRowsOf, readBudgets, readTerms } from './budget.ts';
 import { lateMs, rememberedMs } from './lapse.ts';
 import { changeLeases, type LeaseChange, type LeaseRow, lockLeases, readLeases } from './lease-row.ts';
-import { addPosted, SpendSums, textOfKey } from './spend.ts';
+import { textOfKey } from './spend.ts';
 
 type Database = Pick<ServiceDatabase, 'pool'>;
 /** Leases by id, as they are after the settlement; missing ones are unknown or somebody else's. */
@@ -227,39 +226,29 @@ export async function closeLeases(
   if (settlements.size === 0) return [];
   const known = (await readLeases(database.pool, [...settlements.keys()])).filter((row) => row.holderId === holderId);
   const after: LeaseRow[] = [];
+  const closeSome = (leases: readonly LeaseRow[]) => inTime((sql) => close(sql, leases, settlements, nowMs));
   const ofAccounts = known.filter(({ kind }) => kind === BudgetKind.ORGANIZATION);
   const ofSpend = known.filter(({ kind }) => kind !== BudgetKind.ORGANIZATION);
   for (const leases of Map.groupBy(ofAccounts, textOfKey).values()) {
-    const closed = await inTime(async (sql) => {
-      await lockAccount(sql, leases[0]!.tenantId);
-      return close(sql, leases, settlements, nowMs);
-    });
-    after.push(...(closed ?? leases));
+    after.push(...((await closeSome(leases)) ?? leases));
   }
   if (ofSpend.length === 0) return after;
-  const closeSpend = (leases: readonly LeaseRow[]) =>
-    inTime(async (sql) => {
-      const nothing = new SpendSums();
-      for (const lease of leases) nothing.add(lease, 0n);
-      await addPosted(sql, nothing);
-      return close(sql, leases, settlements, nowMs);
-    });
   // All keys and users at once: a process may hold leases for ten thousand.
-  const closed = await closeSpend(ofSpend);
+  const closed = await closeSome(ofSpend);
   if (closed !== null) return [...after, ...closed];
   for (const leases of Map.groupBy(ofSpend, ({ tenantId }) => tenantId).values()) {
-    after.push(...((await closeSpend(leases)) ?? leases));
+    after.push(...((await closeSome(leases)) ?? leases));
   }
   return after;
 }
 
-/** Closes leases whose budgets are locked. */
 async function close(
   sql: Sql,
   leases: readonly LeaseRow[],
   settlements: ReadonlyMap<string, LeaseSettlement>,
   nowMs: number,
 ): Promise<LeaseRow[]> {
+  await lockRowsOf(sql, leases);
   const locked = await lockLeases(
     sql,
     leases.map(({ id }) => id),

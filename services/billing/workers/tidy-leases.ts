@@ -2,7 +2,7 @@ import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget
 import type { Sql } from '#shared/db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 import { heldBy } from '../domain/lease.ts';
-import { lockBudget, readTerms } from '../leasing/budget.ts';
+import { lockRowsOf } from '../leasing/budget.ts';
 import { asLapsed } from '../leasing/lapse.ts';
 import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from '../leasing/lease-row.ts';
 import { type BudgetKey, changeHeld, SpendSums } from '../leasing/spend.ts';
@@ -68,13 +68,8 @@ const budgetOf = (row: BudgetRow): BudgetKey => ({
   periodStart: row.period_start,
 });
 
-async function lockRow(sql: Sql, budget: BudgetKey, nowMs: number): Promise<void> {
-  const terms = await readTerms(sql, budget.tenantId, '');
-  await lockBudget(sql, { budget, keyLimitNanoUsd: null, terms }, { nowMs, untilMs: nowMs });
-}
-
 async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<number> {
-  await lockRow(sql, budget, nowMs);
+  await lockRowsOf(sql, [budget]);
   const overdue = await lockOverdueLeases(sql, [budget], nowMs);
   await changeLeases(
     sql,
@@ -101,7 +96,7 @@ async function forgetSettled(database: Pick<BillingDeps['database'], 'query'>, n
 
 /** Whatever an old lease still occupies was never charged in all that time, and never will be. */
 async function forgetLeases(sql: Sql, budget: BudgetKey, ids: readonly string[], nowMs: number): Promise<number> {
-  await lockRow(sql, budget, nowMs);
+  await lockRowsOf(sql, [budget]);
   const leases = (await lockLeases(sql, ids)).filter(isOld(nowMs));
   const freed = new SpendSums();
   for (const lease of leases) freed.add(lease, -heldBy(lease));
