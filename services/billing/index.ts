@@ -62,7 +62,7 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     getCurrentPlan: getCurrentPlan(deps),
     listInvoices: listInvoices(deps),
     getInvoice: getInvoice(deps),
-    renderInvoicePdf: inTurn(renderInvoicePdf(deps)),
+    renderInvoicePdf: renderInvoicePdf({ ...deps, reads }),
     listInvoiceTransactions: inTurn(listInvoiceTransactions(deps)),
     listTransactions: inTurn(listTransactions(deps)),
     exportTransactions: exportTransactions({ ...deps, reads }),

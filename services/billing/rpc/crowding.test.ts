@@ -1,10 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { onDatabase } from '../../../test/support/people.ts';
-import { as, operator, person, service, startTestBilling, type TestBilling } from '../fixtures/test-billing.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import {
+  as,
+  operator,
+  person,
+  service,
+  startTestBilling,
+  type TestBilling,
+  usageEvent,
+} from '../fixtures/test-billing.ts';
 
 let started: TestBilling;
 
@@ -88,4 +97,23 @@ test('many lists requested at once by one organization leave connections for the
     await client.query('rollback');
     expect(await lists).toHaveLength(40);
   });
+});
+
+test('while Auth is silent about the names for invoices of some organizations, lists of others are answered', async () => {
+  const { billing, deps } = started;
+  const busy = [person(), person()];
+  const events = busy.map(({ tenantId }) => usageEvent({ tenantId, costNanoUsd: 1_000n }));
+  await billing.charge({ events }, service);
+  const silence = Promise.withResolvers<never>();
+  using asked = vi.spyOn(deps.auth, 'getTenants').mockReturnValue(silence.promise);
+  const drawn = Promise.all(
+    [...busy, busy[0]!].map(async (of) => {
+      const { invoices } = await billing.listInvoices({}, as(of));
+      return billing.renderInvoicePdf({ invoiceId: invoices[0]!.id }, as(of));
+    }),
+  );
+  await waitFor(() => asked.mock.calls.length === 3, { description: 'the names to be asked for' });
+  await billing.listTransactions({}, { ...as(person()), timeoutMs: 2_000 });
+  silence.resolve({ organizations: [] } as never);
+  expect(await drawn).toHaveLength(3);
 });

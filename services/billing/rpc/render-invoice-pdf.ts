@@ -1,4 +1,5 @@
 import { asService } from '#shared/rpc/caller.ts';
+import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import { invoiceNumber } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { invoicePdf } from '../documents/invoice-pdf.ts';
@@ -7,13 +8,19 @@ import { readableTenant } from './caller.ts';
 
 const authTimeoutMs = 1_000;
 
+type Deps = Pick<BillingDeps, 'database' | 'auth'> & { reads: ReadTurns };
+
 export const renderInvoicePdf =
-  ({ database, auth }: Pick<BillingDeps, 'database' | 'auth'>): BillingRpc<'renderInvoicePdf'> =>
+  ({ database, auth, reads }: Deps): BillingRpc<'renderInvoicePdf'> =>
   async (request, context) => {
     const tenantId = readableTenant(context, request.tenantId);
-    const { invoice, lines } = await invoiceWithLines(database, tenantId, request.invoiceId);
-    const pdf = await invoicePdf(invoice, lines, await nameOf(auth, tenantId));
-    return { pdf, fileName: `${invoiceNumber(invoice.number) || `draft-${invoice.month.slice(0, 7)}`}.pdf` };
+    // A silent Auth must not keep the turns for which the reads of all organizations wait.
+    const name = await nameOf(auth, tenantId);
+    return reads(context, async () => {
+      const { invoice, lines } = await invoiceWithLines(database, tenantId, request.invoiceId);
+      const pdf = await invoicePdf(invoice, lines, name);
+      return { pdf, fileName: `${invoiceNumber(invoice.number) || `draft-${invoice.month.slice(0, 7)}`}.pdf` };
+    });
   };
 
 /** Empty for an unknown organization, and while Auth does not answer. */
