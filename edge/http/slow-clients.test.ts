@@ -36,11 +36,11 @@ async function* pieces() {
 /** The server's ends of the connections, in order. */
 let accepted: Socket[];
 
-async function start(options: ServerOptions = {}) {
+async function start(options: ServerOptions = {}, timeouts = short) {
   const serverFactory = (handler: RequestListener) =>
-    serverOfOwnAnswers({ ...headTimeouts(short), ...options }, handler);
+    serverOfOwnAnswers({ ...headTimeouts(timeouts), ...options }, handler);
   const app = fastify({ serverFactory, clientErrorHandler: answerUnparsable, bodyLimit: long.length });
-  cutOffSlowClients(app, short);
+  cutOffSlowClients(app, timeouts);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
   app.addContentTypeParser('text/held', async (_request: unknown, body: Readable) => {
     await delay(2 * short.slowChecksMax * short.checkMs);
@@ -135,6 +135,16 @@ test('so is one on a connection that was kept for it, though the time for which 
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * keepAliveTimeout);
   expect(String((await once(client, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
   await once(client, 'close');
+});
+
+test('an idle connection is closed in time, also if it is kept for as long as a client may take nothing of its answer', async () => {
+  const keepAliveTimeout = 100;
+  const open = await start(
+    { keepAliveTimeout, keepAliveTimeoutBuffer: 0 },
+    { ...short, stalledMs: keepAliveTimeout, checkMs: 10 },
+  );
+  open(`${head(2)}{}`);
+  await waitFor(() => accepted[0]?.destroyed, { description: 'the connection to be closed' });
 });
 
 test('an upload that is not read meanwhile, as while the disk stalls, is not cut off', async () => {

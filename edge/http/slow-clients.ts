@@ -96,9 +96,11 @@ export function endUnlessRead(socket: Socket): void {
  * long as its client pleases. A connection with nothing to send may be silent, since its next answer may be long in coming.
  */
 function cutOffStalled(socket: Socket, stalledMs: number): void {
-  const isWatched = socket.timeout === stalledMs;
+  // The half tells it from the timeout that Node sets for an idle connection: KEEP_ALIVE_SECONDS may make that as long.
+  const timeoutMs = stalledMs + 0.5;
+  const isWatched = socket.timeout === timeoutMs;
   if (socket.writableLength > 0) {
-    if (!isWatched) socket.setTimeout(stalledMs);
+    if (!isWatched) socket.setTimeout(timeoutMs);
     // Node lets go of a connection that becomes a WebSocket.
     if (socket.listenerCount('timeout') === 0) socket.on('timeout', () => endUnlessRead(socket));
   } else if (isWatched) socket.setTimeout(0);
