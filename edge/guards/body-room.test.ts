@@ -7,7 +7,7 @@ import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { bodiesMemory } from '#shared/memory-share.ts';
 import { post, posting } from '../fixtures/posting.ts';
-import { inferenceBytesMax, rawJsonBodies } from '../http/bodies.ts';
+import { inferenceBytesMax, managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { installErrors } from '../http/errors.ts';
 import { createEdgeMetrics } from '../http/metrics.ts';
 import type { Principal } from '../principal.ts';
@@ -45,7 +45,7 @@ test('one user’s bodies take at most three times what they leave to others', (
 
 const path = '/v1/chat/completions';
 
-/** An app with a single work path, whose callers are determined by `authenticate`. */
+/** An app whose callers are determined by `authenticate`. */
 async function listen({
   bytesMax = 1024 ** 2,
   authenticate = () => somebody,
@@ -55,17 +55,24 @@ async function listen({
 } = {}): Promise<{ app: FastifyInstance; users: BodyRoom }> {
   const rooms = bodyRooms(bytesMax);
   const app = fastify();
-  rawJsonBodies(app, 1024 ** 2);
   installErrors(app);
   installAccess(app, { authenticate, onEnded: () => () => {}, isFollowed: () => true });
   shedBodies(app, { rooms, metrics: createEdgeMetrics(new Registry()) });
-  // As calls of models are answered.
-  app.post(path, { config: { access: { surface: 'session' }, startsWork: true } }, (_request, reply) => {
-    reply.hijack();
-    reply.raw.end('taken on');
+  const work = { access: { surface: 'session' }, startsWork: true } as const;
+  await app.register(async (raw: FastifyInstance) => {
+    rawJsonBodies(raw, 1024 ** 2);
+    // As calls of models are answered.
+    raw.post(path, { config: work }, (_request, reply) => {
+      reply.hijack();
+      reply.raw.end('taken on');
+    });
+    raw.put('/settings', { config: { access: { surface: 'session' } } }, () => 'changed');
+    raw.post('/events', { config: { access: { surface: 'public' } } }, () => 'received');
   });
-  app.put('/settings', { config: { access: { surface: 'session' } } }, () => 'changed');
-  app.post('/events', { config: { access: { surface: 'public' } } }, () => 'received');
+  await app.register(async (management: FastifyInstance) => {
+    managementBodies(management);
+    management.post('/jobs', { config: work, bodyLimit: 128 * 1024, schema: { body: {} } }, () => 'queued');
+  });
   await app.listen({ host: '127.0.0.1', port: 0 });
   return { app, users: rooms.users };
 }
@@ -76,7 +83,7 @@ test('the room of a body is returned when its request is over', async () => {
   await app.close();
 });
 
-test('a body of unknown length takes the room of the largest', async () => {
+test('a body of unknown length takes the room of the largest that its endpoint accepts', async () => {
   const { app } = await listen();
   const { port } = app.server.address() as AddressInfo;
   const headers = {
@@ -84,8 +91,11 @@ test('a body of unknown length takes the room of the largest', async () => {
     'content-type': 'application/json',
     'transfer-encoding': 'chunked',
   };
-  const [response] = await once(request({ port, method: 'POST', path, headers }).end('x'), 'response');
-  expect(response.statusCode).toBe(503);
+  const statusOf = async (path: string): Promise<number> => {
+    const [response] = await once(request({ port, method: 'POST', path, headers }).end('{}'), 'response');
+    return response.resume().statusCode;
+  };
+  expect([await statusOf(path), await statusOf('/jobs')]).toEqual([503, 200]);
   await app.close();
 });
 

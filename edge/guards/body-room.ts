@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
 import { clientAddress } from '../client-address.ts';
-import { hasBody, inferenceBytesMax } from '../http/bodies.ts';
+import { hasBody } from '../http/bodies.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { overloaded } from './load-shedder.ts';
 
@@ -37,7 +37,7 @@ export class BodyRoom {
 }
 
 /** The memory for bodies, and that for bodies of requests without a credential: nobody may leave users without room so. */
-export type BodyRooms = { users: BodyRoom; strangers: BodyRoom };
+type BodyRooms = { users: BodyRoom; strangers: BodyRoom };
 
 export const bodyRooms = (bytesMax: number): BodyRooms => ({
   users: new BodyRoom(bytesMax),
@@ -82,9 +82,11 @@ export function shedBodies(app: FastifyInstance, { rooms, metrics }: { rooms: Bo
 /** How much memory the body will take, if that is worth counting: the maximum when the head does not say. Forms go to files. */
 function bytesInMemory(request: FastifyRequest): number {
   const { rule, raw } = request;
-  const { headers } = raw;
-  if (rule === undefined || !hasBody(raw) || headers['content-type']?.startsWith('multipart/')) return 0;
-  const bytesMax = rule.startsWork ? inferenceBytesMax : request.routeOptions.bodyLimit!;
-  const bytes = Math.min(Number(headers['content-length'] ?? bytesMax), bytesMax);
+  const { 'content-length': announced, 'content-type': type } = raw.headers;
+  if (rule === undefined || !hasBody(raw) || type?.startsWith('multipart/')) return 0;
+  // Before the limit is read: for each reading Fastify builds an object of all options.
+  if (Number(announced) < countedBytesMin) return 0;
+  const bytesMax = request.routeOptions.bodyLimit!;
+  const bytes = Math.min(Number(announced ?? bytesMax), bytesMax);
   return bytes < countedBytesMin ? 0 : bytes;
 }

@@ -103,6 +103,9 @@ const bodyTooLarge = (bytesMax: number): GatewayError => {
  * Keeps JSON bodies of at most `bytesMax` as bytes: InferenceService scans them, and what it does not read reaches the upstream untouched.
  */
 export function rawJsonBodies(app: EdgeApp, bytesMax: number): void {
+  app.addHook('onRoute', (route) => {
+    route.bodyLimit = bytesMax;
+  });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', (_request, body: IncomingMessage, done) =>
     readBody(body, bytesMax, done),
