@@ -404,7 +404,7 @@ test('while a mail server takes no mail at all, only a few of the due mails are 
   ]);
 });
 
-test('a stale mail, and one to someone who left, is dropped', async () => {
+test('a stale mail, and one to someone who left, is dropped, and the outbox says which of them it is', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
@@ -412,10 +412,14 @@ test('a stale mail, and one to someone who left, is dropped', async () => {
   const due = { sendAfter: timestampFromMs(dueAtMs), expiresAt: timestampFromMs(dueAtMs + 1) };
   await fixture.auth.sendMail({ mails: [mail('stale', due)] }, asService('models'));
   clock.advance(120_000);
+  const droppedFor = (reason: string) =>
+    waitFor(async () => (await listed(fixture))[0]!.lastError.includes(reason), { description: reason });
+  await droppedFor('it has expired');
   await statusIs(fixture, MailStatus.DROPPED);
   const nobody = { toUserId: '01890000-0000-7000-8000-000000000000' };
   await fixture.auth.sendMail({ mails: [mail('left', nobody)] }, asService('models'));
   await statusIs(fixture, MailStatus.DROPPED);
+  await droppedFor('no longer active');
   expect(server.received).toHaveLength(0);
 });
 

@@ -66,15 +66,12 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
 
   /** Returns why the mail server did not take it; null: it did, or was not asked. */
   const handle = async (mail: MailRow, signal: AbortSignal): Promise<SendingError | null> => {
-    if (await isStale(mail)) {
+    const lastError = await reasonToDrop(mail);
+    if (lastError !== null) {
       const { id: mailId, kind, attempts } = mail;
       // This claim counted as one.
-      if (attempts > 1)
-        logger.warn(
-          { mailId, kind, attempts: attempts - 1 },
-          'an email was dropped: its link has expired, or its recipient is no longer active',
-        );
-      await settle(mail, { status: MailStatus.DROPPED });
+      if (attempts > 1) logger.warn({ mailId, kind, attempts: attempts - 1, lastError }, 'an email was dropped');
+      await settle(mail, { status: MailStatus.DROPPED, lastError });
       return null;
     }
     const body = deps.outbox.open(mail);
@@ -106,11 +103,12 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
     }
   };
 
-  const isStale = async (mail: MailRow): Promise<boolean> => {
-    if (mail.expiresAt != null && mail.expiresAt.getTime() <= clock.now()) return true;
-    if (mail.toUserId == null) return false;
-    const user = await findUser(database.em(), mail.toUserId);
-    return user === null || !user.isActive;
+  /** Why nobody should get a mail any more; null: it is sent. */
+  const reasonToDrop = async (mail: MailRow): Promise<string | null> => {
+    if (mail.expiresAt != null && mail.expiresAt.getTime() <= clock.now())
+      return 'Not sent: it has expired, or its link was used or withdrawn.';
+    const user = mail.toUserId == null ? undefined : await findUser(database.em(), mail.toUserId);
+    return user === undefined || user?.isActive ? null : 'Not sent: its recipient is no longer active.';
   };
 
   /** `repeated`: tells of failures that say nothing about this mail alone; null: this one does. */

@@ -87,7 +87,7 @@ export function Mail() {
       {open !== null && (
         <Dialog open onClose={() => setOpen(null)} wide title={open.subject} description={`To ${open.to}`}>
           {open.last_error !== null && <p className="mb-3 text-sm text-danger wrap-anywhere">{open.last_error}</p>}
-          {open.status === 'dropped' && (
+          {open.status === 'dropped' && open.last_error === null && (
             <p className="mb-3 text-sm text-soft">
               Not sent: its link was used, withdrawn or has expired, or its recipient is no longer active.
             </p>
