@@ -37,25 +37,26 @@ export const userActor = (userId: string, caller: Caller): AuditActor => ({
   requestId: caller.requestId,
 });
 
-/** Appends an event in the transaction of the change. The head of its chain is locked until the commit, so call this late. */
-export function recordAudit(em: SqlEntityManager, clock: Clock, audited: Audited): Promise<void> {
-  const { actor, target } = audited;
-  return appendToChains(em, [
-    {
-      tenantId: audited.tenantId ?? platformChain,
-      id: audited.id ?? uuidv7(),
-      type: audited.type,
-      occurredAtMs: clock.now(),
+/** Appends events in the transaction of the change. The heads of their chains are locked until the commit, so call this late, and once. */
+export function recordAudit(em: SqlEntityManager, clock: Clock, ...audited: readonly Audited[]): Promise<void> {
+  const occurredAtMs = clock.now();
+  return appendToChains(
+    em,
+    audited.map(({ id = uuidv7(), tenantId, type, actor, target, before, after }) => ({
+      tenantId: tenantId ?? platformChain,
+      id,
+      type,
+      occurredAtMs,
       actorType: actor.type,
       actorId: actor.id,
       actorIp: actor.ip,
       targetType: target.type,
       targetId: target.id,
-      beforeJson: audited.before === undefined ? '' : JSON.stringify(audited.before),
-      afterJson: audited.after === undefined ? '' : JSON.stringify(audited.after),
+      beforeJson: before === undefined ? '' : JSON.stringify(before),
+      afterJson: after === undefined ? '' : JSON.stringify(after),
       requestId: actor.requestId,
-    },
-  ]);
+    })),
+  );
 }
 
 /**
@@ -66,6 +67,7 @@ export async function appendToChains(
   em: SqlEntityManager,
   events: readonly Omit<ChainedEvent, 'sequence'>[],
 ): Promise<void> {
+  if (events.length === 0) return;
   const chains = Map.groupBy(events.map(asStored), (event) => event.tenantId);
   const tenantIds = JSON.stringify([...chains.keys()]);
   // Always in the same order, so that two batches cannot deadlock.

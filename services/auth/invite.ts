@@ -129,13 +129,13 @@ async function withdrawInvitations(
   actorIn: (tenantId: string | null) => AuditActor,
   { clock }: Pick<AuthDeps, 'clock'>,
 ): Promise<void> {
-  for (const { id, tenantId = null, email } of await withdrawPending(em, which, new Date(clock.now()))) {
-    await recordAudit(em, clock, {
-      tenantId,
-      type: 'invitation_withdrawn',
-      actor: actorIn(tenantId),
-      target: { type: 'invitation', id },
-      before: { email },
-    });
-  }
+  const withdrawn = await withdrawPending(em, which, new Date(clock.now()));
+  const events = withdrawn.map(({ id, tenantId = null, email }) => ({
+    tenantId,
+    type: 'invitation_withdrawn' as const,
+    actor: actorIn(tenantId),
+    target: { type: 'invitation', id },
+    before: { email },
+  }));
+  await recordAudit(em, clock, ...events);
 }

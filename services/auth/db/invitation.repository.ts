@@ -1,4 +1,4 @@
-import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
+import { type FilterQuery, LockMode, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import type { PageRows } from '#shared/page.ts';
 import { InvitationEntity, type InvitationRow } from './invitation.entity.ts';
@@ -23,18 +23,17 @@ export async function withdrawPending(
   which: FilterQuery<InvitationRow>,
   now: Date,
 ): Promise<Pick<InvitationRow, 'id' | 'tenantId' | 'email'>[]> {
-  const pending = { $and: [which, pendingAt(now)] };
-  const withdrawn = [];
-  for (const found of await em.find(InvitationEntity, pending, {
-    fields: ['id', 'tenantId', 'email'],
-    orderBy: { id: 'asc' },
-  })) {
-    // One accepted in the meantime is not withdrawn.
-    const row = { id: found.id, ...pendingAt(now) };
-    if ((await em.nativeUpdate(InvitationEntity, row, { withdrawnAt: now })) === 1) withdrawn.push(found);
-  }
-  await dropQueued(em, { dedupeKey: { $in: withdrawn.map(({ id }) => invitationMailKey(id)) } }, now);
-  return withdrawn;
+  // Locked, so that one accepted meanwhile is not among them.
+  const pending = await em.find(
+    InvitationEntity,
+    { $and: [which, pendingAt(now)] },
+    { fields: ['id', 'tenantId', 'email'], orderBy: { id: 'asc' }, lockMode: LockMode.PESSIMISTIC_WRITE },
+  );
+  if (pending.length === 0) return [];
+  const ids = pending.map(({ id }) => id);
+  await em.nativeUpdate(InvitationEntity, { id: { $in: ids } }, { withdrawnAt: now });
+  await dropQueued(em, { dedupeKey: { $in: ids.map(invitationMailKey) } }, now);
+  return pending;
 }
 
 /** The dedupe key of an invitation's mail. */

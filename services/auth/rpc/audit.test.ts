@@ -8,7 +8,15 @@ import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { asAppRole, asTableOwner, lockWaiters, onDatabase, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import {
+  asAppRole,
+  asTableOwner,
+  join,
+  lockWaiters,
+  onDatabase,
+  operatorOf,
+  ownerOf,
+} from '../../../test/support/people.ts';
 import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { storedEvent } from '../db/audit.repository.ts';
@@ -64,7 +72,7 @@ test('events of other services join the chain, each id once', async () => {
   expect([eventsChecked, firstBrokenSequence]).toEqual([5n, undefined]);
 });
 
-test('events of a thousand organizations are taken over while their sender waits, even if the database is far away', async () => {
+test('a thousand events are recorded while their sender waits, even if the database is far away', async () => {
   await using proxy = await startPostgresProxy(fixture.database.url);
   await using distant = await startTestAuth({ database: fixture.database, connection: proxy.url });
   await proxy.set({ kind: 'latency', ms: 2 });
@@ -74,6 +82,21 @@ test('events of a thousand organizations are taken over while their sender waits
   await take();
   const chained = 'select from audit_events where sequence = 1 and id = any($1)';
   expect((await asTableOwner(fixture, chained, [records.map(({ id }) => id)])).rowCount).toBe(1_000);
+
+  // Auth's own too: of the invitations that end with somebody who sent many.
+  const inviter = await join(fixture, 'inviter@example.com');
+  await asTableOwner(
+    fixture,
+    `insert into invitations (id, tenant_id, email, role, token_hash, invited_by_user_id, created_at, expires_at)
+     select gen_random_uuid(), case when nth % 2 = 0 then $1::uuid end, nth || '@example.com', 3, decode(md5(nth::text), 'hex'),
+       $2, now(), now() + interval '1 day' from generate_series(1, 1000) as nth`,
+    [inviter.tenantId, inviter.id],
+  );
+  const removal = { userId: inviter.id, isActive: false };
+  await distant.auth.adminUpdateUser(removal, { ...operatorOf(fixture), timeoutMs: 5_000 });
+  const told = `select from invitations join audit_events on target_id = invitations.id::text and type = 'invitation_withdrawn'
+    where invited_by_user_id = $1 and withdrawn_at is not null`;
+  expect((await asTableOwner(fixture, told, [inviter.id])).rowCount).toBe(1_000);
 });
 
 test('a thousand events from many writers form one intact chain', async () => {

@@ -52,15 +52,14 @@ async function recordOpened(
   await transaction(database, async (em) => {
     const users = await em.find(UserEntity, { id: { $in: mails.map(({ toUserId }) => toUserId!) } });
     const tenantOf = new Map(users.map(({ id, tenantId }) => [id, tenantId]));
-    for (const { id, kind, toUserId } of mails) {
-      await recordAudit(em, clock, {
-        id,
-        tenantId: tenantOf.get(toUserId!) ?? null,
-        type: 'mail_link_shown',
-        actor: actorOf(caller, true),
-        target: { type: 'user', id: toUserId! },
-        after: { kind },
-      });
-    }
+    const events = mails.map(({ id, kind, toUserId }) => ({
+      id,
+      tenantId: tenantOf.get(toUserId!) ?? null,
+      type: 'mail_link_shown' as const,
+      actor: actorOf(caller, true),
+      target: { type: 'user', id: toUserId! },
+      after: { kind },
+    }));
+    await recordAudit(em, clock, ...events);
   });
 }
