@@ -472,14 +472,15 @@ test('without a mail server mails stay, for operators to deliver by hand, and ra
   const [kept] = await listed(fixture, 'password_reset');
   expect(kept).toMatchObject({ status: MailStatus.QUEUED, attempts: 0 });
   expect(kept!.mail!.text).toContain('https://gateway.example/reset-password?token=');
-  // The owner can see that an operator could have used the link; once, however often the outbox is read.
+  // The owner can see which operators could have used the link; each once, however often they read the outbox.
   await listed(fixture, 'password_reset');
+  const colleague = { ...fixture, owner: { ...fixture.owner, userId: '01890000-0000-7000-8000-000000000000' } };
+  await listed(colleague, 'password_reset');
   const { events } = await fixture.auth.listAuditEvents({ type: 'mail_link_shown' }, ownerOf(fixture));
+  const target = { type: 'user', id: kept!.mail!.toUserId };
   expect(events.map(({ record }) => record)).toMatchObject([
-    {
-      actor: { type: AuditActorType.OPERATOR, id: fixture.owner.userId },
-      target: { type: 'user', id: kept!.mail!.toUserId },
-    },
+    { actor: { type: AuditActorType.OPERATOR, id: colleague.owner.userId }, target },
+    { actor: { type: AuditActorType.OPERATOR, id: fixture.owner.userId }, target },
   ]);
   const { rows } = await asTableOwner(fixture, `select encode(sealed_body, 'escape') as body from mails`);
   expect(rows[0].body).not.toContain('token=');

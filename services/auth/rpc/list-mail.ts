@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
@@ -42,7 +43,7 @@ export const listMail =
     };
   };
 
-/** Once per mail, by its id. */
+/** Once per mail and operator. */
 async function recordOpened(
   { database, clock }: Pick<Deps, 'database' | 'clock'>,
   caller: Caller,
@@ -53,7 +54,7 @@ async function recordOpened(
     const users = await em.find(UserEntity, { id: { $in: mails.map(({ toUserId }) => toUserId!) } });
     const tenantOf = new Map(users.map(({ id, tenantId }) => [id, tenantId]));
     const events = mails.map(({ id, kind, toUserId }) => ({
-      id,
+      id: eventId(id, caller.userId),
       tenantId: tenantOf.get(toUserId!) ?? null,
       type: 'mail_link_shown' as const,
       actor: actorOf(caller, true),
@@ -63,3 +64,7 @@ async function recordOpened(
     await recordAudit(em, clock, ...events);
   });
 }
+
+/** Sorts as the mail, by the time at the beginning of its id. */
+const eventId = (mailId: string, operatorId: string): string =>
+  mailId.slice(0, -12) + createHash('sha256').update(`${mailId} ${operatorId}`).digest('hex').slice(0, 12);
