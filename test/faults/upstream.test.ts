@@ -153,13 +153,17 @@ describe('an upstream that fails before its first byte', () => {
   });
 
   test.each([
-    ['Google', [{ error: { code: 400, message: 'API key not valid. Please pass a valid API key.' } }]],
-    ['Google', [{ error: { code: 400, message: 'API key expired. Please renew the API key.' } }]],
-    ['Google', [{ error: { code: 400, message: 'User location is not supported for the API use.' } }]],
-    ['xAI', { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***ey.' }],
-    ['Anthropic', { error: { message: 'Your credit balance is too low to access the Anthropic API.' } }],
-  ])('a complaint about our own account, such as %s with 400, is not blamed on the client', async (_, body) => {
-    simulator.next({ instead: { status: 400, body } });
+    ['Google', 400, [{ error: { code: 400, message: 'API key not valid. Please pass a valid API key.' } }]],
+    ['Google', 400, [{ error: { code: 400, message: 'API key expired. Please renew the API key.' } }]],
+    ['Google', 400, [{ error: { code: 400, message: 'User location is not supported for the API use.' } }]],
+    ['xAI', 400, { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***ey.' }],
+    ['Anthropic', 400, { error: { message: 'Your credit balance is too low to access the Anthropic API.' } }],
+    ['OpenAI', 400, { error: { message: 'Your credit is used up.', code: 'billing_hard_limit_reached' } }],
+    ['OpenAI', 429, { error: { message: 'Your credit is used up.', type: 'insufficient_quota', code: null } }],
+    ['OpenAI', 429, { error: { type: 'rate_limit_error', code: 'project_spend_limit_exceeded' } }],
+    ['Moonshot', 429, { error: { message: 'Recharge your credit.', type: 'exceeded_current_quota_error' } }],
+  ])('a complaint about our own account, such as %s with %i, is not blamed on the client', async (_, status, body) => {
+    simulator.next({ instead: { status, body } });
     const error = await refusal();
     expect(error).toMatchObject({ status: 502, code: 'upstream_error' });
     expect(error.message).not.toMatch(/key|location|credit/i);

@@ -14,7 +14,21 @@ export type SaidError = {
   code: string | undefined;
   /** The HTTP status that its code or type stands for; undefined: none. */
   status: number | undefined;
+  /** Whether its code or type says that the gateway's own account has no money left, whatever the status. */
+  isUnpaid: boolean;
 };
+
+/** Types that OpenAI and Moonshot, and codes that OpenAI, give to errors about an account without money. */
+const unpaidNames: ReadonlySet<unknown> = new Set([
+  'insufficient_quota',
+  'exceeded_current_quota_error',
+  'billing_not_active',
+  'billing_hard_limit_reached',
+  'credit_balance_exhausted',
+  'organization_spend_limit_exceeded',
+  'organization_usage_limit_exceeded',
+  'project_spend_limit_exceeded',
+]);
 
 /**
  * Codes and types that stand for a status. The code counts first, since an error about our key or our name for the model has the type of a
@@ -46,6 +60,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
     param: undefined,
     code: undefined,
     status: undefined,
+    isUnpaid: false,
   };
   let parsed: unknown;
   try {
@@ -73,6 +88,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
     param: nameOrNone(error.param, redact)?.replace(/^body\./, ''),
     code: numeric === undefined ? nameOrNone(error.code, redact) : undefined,
     status: numeric ?? statusesByName.get(error.code) ?? statusesByName.get(error.type),
+    isUnpaid: unpaidNames.has(error.code) || unpaidNames.has(error.type),
   };
 }
 
