@@ -9,7 +9,7 @@ import {
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
-import { cancelled, ErrorReason, hasReason, invalidRequest } from '#shared/errors.ts';
+import { cancelled, ErrorReason, hasReason } from '#shared/errors.ts';
 import { countedBytes } from '#shared/held-bytes.ts';
 import { isObject } from '#shared/is-object.ts';
 import { isStorableText } from '#shared/safe-text.ts';
@@ -153,17 +153,12 @@ function answer(deps: InferenceDeps, job: Job, { request, reply }: Submission): 
   return sendJob(deps, job, request, reply);
 }
 
-/**
- * The client's `metadata`, if it has the form that OpenAI's clients send; the upstream judges everything else. Refuses `stream` on the way,
- * for operations that do not have it: AdmitJob has refused it for the others.
- */
+/** The client's `metadata`, if it has the form that OpenAI's clients send; the upstream judges everything else. */
 function metadataOf(bytes: Uint8Array): Record<string, string> {
   const body = asBuffer(bytes);
-  // Most bodies contain neither, and the longest ones take a while to parse.
-  if (!body.includes('"metadata"') && !body.includes('"stream"')) return {};
-  const { metadata, stream } = JSON.parse(body.toString('utf8')) as { metadata?: unknown; stream?: unknown };
-  if (stream === true)
-    throw invalidRequest('stream', 'A background job cannot stream: leave out `stream`.', 'invalid_value');
+  // Most bodies have none, and the longest ones take a while to parse.
+  if (!body.includes('"metadata"')) return {};
+  const { metadata } = JSON.parse(body.toString('utf8')) as { metadata?: unknown };
   if (!isObject(metadata)) return {};
   const pairs = Object.entries(metadata);
   const isSmall = pairs.every(

@@ -46,6 +46,14 @@ test('what cannot be a job is refused with the documented error, and creates no 
       invalid('stream'),
     ],
     'speech in the background as events': [() => post('/audio/speech', speech), invalid('stream_format')],
+    'speech in the background that streams by the name that other operations have': [
+      () => post('/audio/speech', { ...speech, stream_format: 'audio', stream: true }),
+      invalid('stream'),
+    ],
+    'embeddings in the background that stream': [
+      () => post('/embeddings', { model: 'sandbox-embed', input: 'a', background: true, stream: true }),
+      invalid('stream'),
+    ],
     'a form in the background that streams': [
       () => transcribe({ stream: 'true', background: 'true' }),
       invalid('stream'),

@@ -5,7 +5,6 @@ import {
   type AdmitJobResponse,
   AdmitJobResponseSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { priceNow } from '../domain/price.ts';
@@ -25,8 +24,8 @@ export const admitJob =
     const nowMs = deps.clock.now();
     const { tenantId } = caller;
     const model = admitModel(deps.catalog, { name: call.model, operation, tenantId, constraints }, nowMs);
-    if (call.streamed) {
-      const param = operation === Operation.AUDIO_SPEECH ? 'stream_format' : 'stream';
+    const param = call.streamField ?? (call.streamed ? 'stream' : undefined);
+    if (param !== undefined) {
       throw invalidRequest(param, `A background job cannot stream: leave out \`${param}\`.`, 'invalid_value');
     }
     if (!deps.journal.healthy) throw cannotMeter();

@@ -15,7 +15,7 @@ import { countPrompt } from './prompt-text.ts';
 import { promptSize } from './text-call.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
 
-const fields = requestFields('model', 'background', 'encoding_format', 'input');
+const fields = requestFields('model', 'stream', 'background', 'encoding_format', 'input');
 
 /** Two thousand vectors of four thousand numbers in decimal. */
 const vectorBytesMax = 192 * 1024 * 1024;
@@ -42,6 +42,7 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
   return {
     model,
     streamed: false,
+    streamField: scan.boolean('stream') === true ? 'stream' : undefined,
     background: asksForJob(scan),
     estimate: textEstimate(inputTokens, 0, {
       prompts: promptsIn(scan, 'input'),

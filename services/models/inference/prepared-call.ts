@@ -51,6 +51,8 @@ export type PreparedCall = {
   model: string;
   /** Whether the client asked for server-sent events. */
   streamed: boolean;
+  /** The field by which it asked for a stream, if that is `stream_format`, or a `stream` that the operation does not have. */
+  streamField?: 'stream' | 'stream_format' | undefined;
   /** Whether the client asked for a background job (openai-contract.md section 6). */
   background: boolean;
   estimate: Estimate;

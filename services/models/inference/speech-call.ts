@@ -6,7 +6,7 @@ import { asksForJob, bodyForUpstream, readJsonRequest, requestFields, requiredMo
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
 
-const fields = requestFields('model', 'input', 'response_format', 'stream_format', 'background');
+const fields = requestFields('model', 'input', 'response_format', 'stream', 'stream_format', 'background');
 
 /** The longest text that can be spoken in one call (openai-contract.md section 4), in characters. */
 const charactersMax = 4_096;
@@ -46,9 +46,11 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
     );
   }
   const contentType = contentTypes.get(scan.string('response_format') ?? 'mp3') ?? 'application/octet-stream';
+  const streamed = scan.string('stream_format') === 'sse';
   return {
     model,
-    streamed: scan.string('stream_format') === 'sse',
+    streamed,
+    streamField: streamed ? 'stream_format' : scan.boolean('stream') === true ? 'stream' : undefined,
     background: asksForJob(scan),
     estimate: {
       ...textEstimate(
