@@ -71,10 +71,17 @@ function upstreamError(head: UpstreamHead, said: SaidError): GatewayError {
 }
 
 /** An error after a successful head counts as one with the status that it names, and one about our own account as a 402 or 401. */
-function namedStatus(head: UpstreamHead, said: SaidError): number {
+function namedStatus(head: Pick<UpstreamHead, 'status'>, said: SaidError): number {
   if (said.isUnpaid) return 402;
   const status = (head.status < 300 ? said.status : undefined) ?? head.status;
   return status === 400 && accountRefusal.test(said.message) ? 401 : status;
+}
+
+/** What an error that comes without a status says of our own account; null: it is about something else. */
+export function saidOfOwnAccount(written: string, { redact }: Pick<Upstream, 'redact'>): string | null {
+  const said = readErrorBody(written, redact);
+  const status = namedStatus({ status: 200 }, said);
+  return status === 401 || status === 402 ? said.message || said.quote : null;
 }
 
 /** A failure below HTTP as one of our errors. */

@@ -80,6 +80,21 @@ test('what an upstream says before it leaves reaches the client, though it waits
   expect(ends).toMatchObject([{ kind: 'bad' }]);
 });
 
+test.each(['error', 'conversation.item.input_audio_transcription.failed'])(
+  'an upstream without money for the gateway is left, and its client not told by %s that its own is used up',
+  async (type) => {
+    const { say, ends, events } = await relayThatWaits(Promise.resolve());
+    const message = 'You exceeded your current quota.';
+    say(JSON.stringify({ type, item_id: 'item', error: { type: 'insufficient_quota', message } }));
+    await nextTurn();
+    events.close();
+    const { count, error } = await heard(events);
+    expect({ count, error }).toMatchObject({ count: 0, error: { reason: ErrorReason.UPSTREAM_ERROR } });
+    expect(String(error)).not.toContain(message);
+    expect(ends).toEqual([{ kind: 'bad', message: expect.stringContaining(message) }]);
+  },
+);
+
 test('a session that finishes relays what its upstream has said, though that waits for a budget', async () => {
   const prepared = Promise.withResolvers<void>();
   const { backend, say, events } = await relayThatWaits(prepared.promise);

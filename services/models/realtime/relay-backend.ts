@@ -3,7 +3,7 @@ import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared
 import { isObject } from '#shared/is-object.ts';
 import { countOr0, readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
-import { failedAsSaid } from '../inference/upstream-errors.ts';
+import { failedAsSaid, saidOfOwnAccount } from '../inference/upstream-errors.ts';
 import { canTranscriptUse, measuresOf } from '../inference/usage-bound.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { Backend, BackendContext } from './backend.ts';
@@ -253,6 +253,11 @@ export class RelayBackend implements Backend {
       if (!type.startsWith(itemEvent)) this.#pass(event);
       return;
     }
+    const complaint = this.#saidOfOwnAccount(type, event);
+    if (complaint !== null) {
+      this.lost(complaint);
+      return;
+    }
     switch (type) {
       // The client already has its own.
       case 'session.created':
@@ -337,6 +342,12 @@ export class RelayBackend implements Backend {
   #failureIn({ error }: UpstreamEvent): GatewayError {
     const { upstream } = this.#deployment;
     return failedAsSaid({ head: { status: 200, header: () => undefined }, upstream }, JSON.stringify({ error })).error;
+  }
+
+  /** What an event says of the gateway's account at the upstream, as that it has no money left: the client would take it for its own. */
+  #saidOfOwnAccount(type: string, { error }: UpstreamEvent): string | null {
+    if (type !== 'error' && type !== `${itemEvent}failed`) return null;
+    return saidOfOwnAccount(JSON.stringify({ error }), this.#deployment.upstream);
   }
 
   /** An item is committed, or transcribed without that, which some upstreams report first. */
