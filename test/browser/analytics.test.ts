@@ -320,6 +320,31 @@ test('requests are filtered by a model and a key, and an exported file is about 
   await close();
 });
 
+test('a number of requests of a user leads to these, among those of the organization, which can be narrowed to another’s', async () => {
+  const { owner, member } = portal.world.people;
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/usage?by=user&model=acme%2Fember-2');
+  const row = page.getByRole('table', { name: 'Usage by user' }).getByRole('row');
+  const requests = row.filter({ hasText: users.member.email }).getByRole('link');
+  const count = await requests.textContent();
+  await requests.click();
+  const listed = page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+  await expect.poll(() => listed.count()).toBe(Number(count));
+  await listed.first().getByRole('button').click();
+  await page.getByRole('dialog').getByText(users.member.email).waitFor();
+  await page.keyboard.press('Escape');
+  const user = page.getByLabel('User', { exact: true });
+  expect(await user.inputValue()).toBe(member.id);
+  const next = page.waitForResponse(/\/usage\/history\?/);
+  await user.selectOption({ label: users.owner.email });
+  const whose = (await (await next).json()).data.map((event: { user_id: string }) => event.user_id);
+  expect(new Set(whose)).toEqual(new Set([owner.id]));
+  // One's own are not narrowed by it.
+  await page.getByRole('button', { name: 'Mine', exact: true }).click();
+  await user.waitFor({ state: 'detached' });
+  await close();
+});
+
 test('whoever wonders why a call failed is two clicks from its id, its HTTP status and its cost, with a mouse or a keyboard', async () => {
   const { page, close } = await openPage(browser);
   // With a filter that an earlier look at the list has left in the address.

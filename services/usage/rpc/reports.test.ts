@@ -229,6 +229,7 @@ describe('on a random workload with duplicates and reorderings', () => {
         model: oneOf('', 'small-chat', 'embedder'),
         endpoint: oneOf('', '/v1/chat/completions'),
         apiKeyId: oneOf('', otherKey),
+        userId: oneOf('', userId, otherUser),
       };
       const success = oneOf(undefined, true, false);
       const first = 10 + pick(15);

@@ -31,6 +31,7 @@ const filterQuery = {
   model: nameFilter(),
   endpoint: nameFilter('With either prefix, such as `/v1/chat/completions`.'),
   api_key_id: idFilter(),
+  user_id: idFilter('Only what this user used, of what `scope` covers.'),
 };
 
 const scopes = spelling({ own: UsageScope.OWN, tenant: UsageScope.TENANT });
@@ -61,8 +62,15 @@ export function readRange(query: { start_date?: string; end_date?: string; timez
   return { ...readDays(query), timezone: query.timezone };
 }
 
-function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string }) {
-  const { api_key_id: apiKeyId } = query;
-  if (apiKeyId !== undefined && !isUuid(apiKeyId)) throw invalidValue('api_key_id', 'expected a UUID');
-  return { model: query.model, endpoint: meteredEndpoint(query.endpoint ?? ''), apiKeyId };
+function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string; user_id?: string }) {
+  const id = (param: 'api_key_id' | 'user_id'): string | undefined => {
+    if (query[param] !== undefined && !isUuid(query[param])) throw invalidValue(param, 'expected a UUID');
+    return query[param];
+  };
+  return {
+    model: query.model,
+    endpoint: meteredEndpoint(query.endpoint ?? ''),
+    apiKeyId: id('api_key_id'),
+    userId: id('user_id'),
+  };
 }

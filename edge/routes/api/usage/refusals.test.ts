@@ -71,10 +71,10 @@ function* refusalsOf({ dates, daysMax = {}, parameters = [] }: Endpoint): Genera
     yield { query: { ...day, group_by: 'user' }, param: 'group_by', says: /none, model, api_key, endpoint/ };
   }
   if (parameters.includes('filter')) {
-    for (const api_key_id of ['mine', `${keyId}0`, '0']) {
-      yield { query: { ...day, api_key_id }, param: 'api_key_id', says: /UUID/ };
+    for (const param of ['api_key_id', 'user_id']) {
+      for (const id of ['mine', `${keyId}0`, '0']) yield { query: { ...day, [param]: id }, param, says: /UUID/ };
+      yield { query: { ...day, [param]: '' }, param, says: /at least 1/ };
     }
-    yield { query: { ...day, api_key_id: '' }, param: 'api_key_id', says: /at least 1/ };
     for (const param of ['model', 'endpoint']) {
       yield { query: { ...day, [param]: '' }, param, says: /at least 1/ };
       yield { query: { ...day, [param]: 'x'.repeat(256) }, param, says: /255/ };

@@ -77,6 +77,19 @@ test('only calls that succeeded, or only those that failed, are listed', async (
   expect((await edge.get('/usage/history?success=maybe')).status).toBe(400);
 });
 
+test('an admin lists and sums what one user did; with their own usage alone, nobody learns of another’s', async () => {
+  const dates = 'start_date=2026-07-15&end_date=2026-07-15';
+  const requests = async (query: string, token?: string) => [
+    (await json(`/usage/history?${query}`, token)).pagination.total,
+    (await json(`/usage/summary?${dates}&${query}`, token)).requests,
+    (await json(`/usage/report?${dates}&${query}`, token)).totals.requests,
+  ];
+  expect(await requests(`scope=tenant&user_id=${userId}`, 'owner')).toEqual([2, 2, 2]);
+  expect(await requests(`scope=tenant&user_id=${testId(8)}`, 'owner')).toEqual([0, 0, 0]);
+  expect(await requests(`user_id=${userId}`)).toEqual([2, 2, 2]);
+  expect(await requests(`user_id=${testId(8)}`)).toEqual([0, 0, 0]);
+});
+
 test('a call is found by the x-request-id of its answer, or by its own id, whatever else is there', async () => {
   const found = async (query: string) => {
     const { data, pagination } = await json(`/usage/history?${query}`);

@@ -11,7 +11,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/usage/v1/scope.proto.
  */
 export const file_modelgateway_usage_v1_scope: GenFile = /*@__PURE__*/
-  fileDesc("CiFtb2RlbGdhdGV3YXkvdXNhZ2UvdjEvc2NvcGUucHJvdG8SFW1vZGVsZ2F0ZXdheS51c2FnZS52MSKcAQoJRGF0ZVJhbmdlEjoKCnN0YXJ0X2RhdGUYASABKAlCJrpII9gBAXIeMhxeWzAtOV17NH0tWzAtOV17Mn0tWzAtOV17Mn0kEjgKCGVuZF9kYXRlGAIgASgJQia6SCPYAQFyHjIcXlswLTldezR9LVswLTldezJ9LVswLTldezJ9JBIZCgh0aW1lem9uZRgDIAEoCUIHukgEcgIYQCJjCgtVc2FnZUZpbHRlchIXCgVtb2RlbBgBIAEoCUIIukgFcgMY/wESGgoIZW5kcG9pbnQYAiABKAlCCLpIBXIDGP8BEh8KCmFwaV9rZXlfaWQYAyABKAlCC7pICNgBAXIDsAEBKlYKClVzYWdlU2NvcGUSGwoXVVNBR0VfU0NPUEVfVU5TUEVDSUZJRUQQABITCg9VU0FHRV9TQ09QRV9PV04QARIWChJVU0FHRV9TQ09QRV9URU5BTlQQAmIGcHJvdG8z", [file_buf_validate_validate]);
+  fileDesc("CiFtb2RlbGdhdGV3YXkvdXNhZ2UvdjEvc2NvcGUucHJvdG8SFW1vZGVsZ2F0ZXdheS51c2FnZS52MSKcAQoJRGF0ZVJhbmdlEjoKCnN0YXJ0X2RhdGUYASABKAlCJrpII9gBAXIeMhxeWzAtOV17NH0tWzAtOV17Mn0tWzAtOV17Mn0kEjgKCGVuZF9kYXRlGAIgASgJQia6SCPYAQFyHjIcXlswLTldezR9LVswLTldezJ9LVswLTldezJ9JBIZCgh0aW1lem9uZRgDIAEoCUIHukgEcgIYQCKBAQoLVXNhZ2VGaWx0ZXISFwoFbW9kZWwYASABKAlCCLpIBXIDGP8BEhoKCGVuZHBvaW50GAIgASgJQgi6SAVyAxj/ARIfCgphcGlfa2V5X2lkGAMgASgJQgu6SAjYAQFyA7ABARIcCgd1c2VyX2lkGAQgASgJQgu6SAjYAQFyA7ABASpWCgpVc2FnZVNjb3BlEhsKF1VTQUdFX1NDT1BFX1VOU1BFQ0lGSUVEEAASEwoPVVNBR0VfU0NPUEVfT1dOEAESFgoSVVNBR0VfU0NPUEVfVEVOQU5UEAJiBnByb3RvMw", [file_buf_validate_validate]);
 
 /**
  * DateRange is a range of whole days, both ends inclusive. Which dates are required, and what an
@@ -75,6 +75,13 @@ export type UsageFilter = Message<"modelgateway.usage.v1.UsageFilter"> & {
    * @generated from field: string api_key_id = 3;
    */
   apiKeyId: string;
+
+  /**
+   * Only this user (UUID); of the caller's own usage, anybody else's is nothing.
+   *
+   * @generated from field: string user_id = 4;
+   */
+  userId: string;
 };
 
 /**

@@ -2,11 +2,11 @@ import type { ReactNode } from 'react';
 import type { Measures } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { usePlace } from '../../router/router.ts';
 import { classNames } from '../../ui/class-names.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { type RequestFilterValues, requestsMeeting } from './request-filters.tsx';
+import type { RequestFilterValues } from './request-filters.tsx';
+import { RequestsLink } from './requests-link.tsx';
 
 type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { id: string; name: string };
 
@@ -29,8 +29,6 @@ export function BreakdownTable<Shown extends Row>({
   detail?: (row: Shown) => ReactNode;
   filter: (row: Shown) => RequestFilterValues | null;
 }) {
-  // By this it renders again when the address changes, which the links continue.
-  const { path } = usePlace();
   const columns: readonly Column<Shown>[] = [
     {
       name: what,
@@ -57,13 +55,7 @@ export function BreakdownTable<Shown extends Row>({
       sortBy: (row) => row.requests,
       cell: (row) => {
         const wanted = filter(row);
-        const count = formatCount(row.requests);
-        if (wanted === null) return count;
-        return (
-          <Link href={path + requestsMeeting(wanted)} className="underline hover:text-ink" title="Show these requests">
-            {count}
-          </Link>
-        );
+        return wanted === null ? formatCount(row.requests) : <RequestsLink count={row.requests} filter={wanted} />;
       },
     },
     {

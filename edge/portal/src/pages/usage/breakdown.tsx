@@ -21,7 +21,7 @@ export function Breakdown({ range, timezone, scope, granularity, isAdmin }: Brea
   const query = { start_date: range.start, end_date: range.end, timezone };
   const [tab, setTab] = useSearchParameter('by', 'model');
   const summary = useGet<UsageSummary>('/usage/summary', { ...query, scope });
-  const showsOwners = scope === 'tenant' && tab === 'key';
+  const showsOwners = scope === 'tenant' && (tab === 'key' || tab === 'request');
   const users = useGet<TenantBreakdown>('/usage/tenant-breakdown', query, {
     enabled: isAdmin && (tab === 'user' || showsOwners),
   });
@@ -144,6 +144,7 @@ export function Breakdown({ range, timezone, scope, granularity, isAdmin }: Brea
                 summary={summary.data}
                 keyName={distinctKeyName}
                 usedKeys={usedKeys}
+                emails={scope === 'tenant' ? emails : null}
               />
             ),
           },

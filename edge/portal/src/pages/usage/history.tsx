@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
+import { useEmails } from '../../api/use-emails.ts';
 import { isUuid } from '../../format/id.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { usePageParameter } from '../../router/router.ts';
@@ -47,12 +48,22 @@ type HistoryProps = {
   keyName: (id: string | null) => string;
   /** The summary's rows by the ids of their keys. */
   usedKeys: ReadonlyMap<string | null, UsageSummary['by_api_key'][number]>;
+  /** The addresses by their ids of those with usage in the range, if the requests are the organization's. */
+  emails: ReadonlyMap<string, string | null> | null;
 };
 
 /** Individual requests, newest first. */
-export function History({ range, timezone, scope, summary, keyName: nameOfUsed, usedKeys }: HistoryProps) {
+export function History({
+  range,
+  timezone,
+  scope,
+  summary,
+  keyName: nameOfUsed,
+  usedKeys,
+  emails: ofUsers,
+}: HistoryProps) {
   const [page, setPage] = usePageParameter();
-  const { filters, isFiltered, query } = useRequestFilters();
+  const { filters, isFiltered, query } = useRequestFilters(scope);
   const requestId = useSearch();
   const [open, setOpen] = useState<UsageEvent | null>(null);
   const isAdmin = useIsAdmin();
@@ -65,6 +76,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
     scope,
   });
   const named = isLookUp ? events.data?.data[0]?.api_key_id : filters.key.value;
+  const emails = useAddresses(ofUsers, isLookUp ? (events.data?.data[0]?.user_id ?? '') : filters.user.value);
   const { keyName, unusedKey, isPending } = useKeyNames({ id: named || '', nameOfUsed, usedKeys, summary });
   return (
     <Card
@@ -74,7 +86,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
       action={
         <div className="flex flex-wrap items-center gap-2">
           <SearchBox label="Request id" />
-          <RequestFilters filters={filters} summary={summary} keyName={keyName} off={isLookUp} />
+          <RequestFilters filters={filters} summary={summary} keyName={keyName} emails={emails} off={isLookUp} />
           <CsvButton
             file="requests.csv"
             columns={csvColumns}
@@ -112,6 +124,7 @@ export function History({ range, timezone, scope, summary, keyName: nameOfUsed, 
         <RequestDialog
           event={open}
           by={keyName(open.api_key_id)}
+          facts={emails === null ? [] : [['User', emails.get(open.user_id) || open.user_id]]}
           action={
             isAdmin && open.cost_usd > 0 ? (
               <ButtonLink href={`/billing${chargeQuery(open)}`}>Show charge</ButtonLink>
@@ -180,6 +193,12 @@ function useKeyNames({ id: asked, nameOfUsed, usedKeys, summary }: UsedKeys) {
     return key_deleted ? `${key_name} (deleted)` : key_name;
   };
   return { keyName, unusedKey, isPending: isUnused && other.isPending };
+}
+
+/** Those addresses, and that of the user without usage in this range whose requests are shown alone, or one of whose is looked up. */
+function useAddresses(ofUsers: HistoryProps['emails'], id: string): HistoryProps['emails'] {
+  const other = useEmails(ofUsers === null || id === '' || ofUsers.has(id) ? [] : [id], '/members');
+  return ofUsers && new Map([...ofUsers, ...other]);
 }
 
 type NoRequestsProps = { isLookUp: boolean; isFiltered: boolean; scope: string };

@@ -7,18 +7,29 @@ const outcomeParameter = 'status';
 const failedOutcome = 'failed';
 
 /** What requests can be filtered by, as the address has it. */
-export type RequestFilterValues = { model?: string; key?: string; endpoint?: string; [outcomeParameter]?: string };
+export type RequestFilterValues = {
+  model?: string;
+  key?: string;
+  endpoint?: string;
+  user?: string;
+  [outcomeParameter]?: string;
+};
 
-/** The query of the usage page's address, with which it shows the requests of the range that meet these filters alone. */
+/**
+ * The query of the usage page's address, with which it shows the requests of the range that meet these filters alone. A user's are among
+ * those of the organization.
+ */
 export const requestsMeeting = (filters: RequestFilterValues): string =>
   searchWith({
     by: 'request',
     model: null,
     key: null,
     endpoint: null,
+    user: null,
     [outcomeParameter]: null,
     search: null,
     page: null,
+    ...(filters.user !== undefined && { scope: 'tenant' }),
     ...filters,
   });
 
@@ -26,17 +37,19 @@ export const failedRequests = (): string => requestsMeeting({ [outcomeParameter]
 
 type RequestFilter = { value: string; set: (value: string) => void };
 
-/** What the requests are filtered by, from the address. */
-export function useRequestFilters() {
+/** What the requests are filtered by, from the address; those of an organization also by whose they are. */
+export function useRequestFilters(scope: string) {
   const useFilter = (name: string): RequestFilter => {
     const [value, set] = useSearchParameter(name, '');
     return { value, set };
   };
+  const user = useFilter('user');
   const filters = {
     model: useFilter('model'),
     key: useFilter('key'),
     endpoint: useFilter('endpoint'),
     outcome: useFilter(outcomeParameter),
+    user: scope === 'tenant' ? user : { ...user, value: '' },
   };
   const { model, key, endpoint, outcome } = filters;
   return {
@@ -47,6 +60,7 @@ export function useRequestFilters() {
       model: model.value,
       api_key_id: key.value,
       endpoint: endpoint.value,
+      user_id: filters.user.value,
       success: outcome.value === '' ? undefined : outcome.value === 'success',
     },
   };
@@ -57,13 +71,15 @@ type RequestFiltersProps = {
   /** The summary of the range: it has the values to filter by. */
   summary: UsageSummary | undefined;
   keyName: (id: string | null) => string;
+  /** The addresses by their ids of those who made the requests, if they are the organization's. */
+  emails: ReadonlyMap<string, string | null> | null;
   /** Whether all are shown for now, whatever is chosen. */
   off: boolean;
 };
 
 /** The choices that narrow the requests. */
-export function RequestFilters({ filters, summary, keyName, off }: RequestFiltersProps) {
-  const { model, key, endpoint, outcome } = filters;
+export function RequestFilters({ filters, summary, keyName, emails, off }: RequestFiltersProps) {
+  const { model, key, endpoint, outcome, user } = filters;
   return (
     <>
       <Narrowing
@@ -91,6 +107,17 @@ export function RequestFilters({ filters, summary, keyName, off }: RequestFilter
         values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
         off={off}
       />
+      {emails !== null && (
+        <Narrowing
+          label="User"
+          all="All users"
+          value={user.value}
+          onChange={user.set}
+          values={[...emails.keys()]}
+          nameOf={(id) => emails.get(id) || id}
+          off={off}
+        />
+      )}
       <Select
         aria-label="Status"
         value={off ? '' : outcome.value}

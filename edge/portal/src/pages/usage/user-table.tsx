@@ -3,6 +3,7 @@ import { formatCount } from '../../format/number.ts';
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
+import { RequestsLink } from './requests-link.tsx';
 
 type Row = TenantBreakdown['users'][number];
 
@@ -12,7 +13,12 @@ const columns: readonly Column<Row>[] = [
     sortBy: (row) => row.email,
     cell: (row) => <Email address={row.email || row.user_id} />,
   },
-  { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
+  {
+    name: 'Requests',
+    end: true,
+    sortBy: (row) => row.requests,
+    cell: (row) => <RequestsLink count={row.requests} filter={{ user: row.user_id }} />,
+  },
   { name: 'Tokens', end: true, sortBy: (row) => row.tokens, cell: (row) => formatCount(row.tokens) },
   { name: 'Cost', usd: (row) => row.cost_usd },
 ];
