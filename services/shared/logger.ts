@@ -2,7 +2,7 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 import { isOutOfReach } from './db/errors.ts';
 import { ErrorReason, GatewayError, reasonName } from './errors.ts';
 import { messageOf } from './message-of.ts';
-import { readableJson } from './safe-text.ts';
+import { readableJson } from './readable-json.ts';
 import { standardError } from './standard-error.ts';
 
 export type { Logger };

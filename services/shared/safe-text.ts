@@ -14,13 +14,6 @@ export const oneLine = (text: string): string => text.toWellFormed().replace(hid
 export const forTerminal = (text: string): string =>
   text.toWellFormed().replace(hiding, (run) => run.replace(/[^\n\t]/gu, '?'));
 
-/** JSON in which nothing misleads who reads it on a terminal; `JSON.stringify` escapes what comes before a space. */
-export const readableJson = (json: string): string =>
-  json.replace(
-    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-
 /**
  * A name for a mail: one line, of which no program makes a link. Otherwise an organization could be called "Acme: sign in at
  * https://…", and the gateway would mail that to whomever it invites. A word joiner shows nothing.

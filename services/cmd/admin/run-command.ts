@@ -2,8 +2,9 @@ import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { readableJson } from '#shared/readable-json.ts';
 import { signedWithAnotherSecret } from '#shared/rpc/service-token.ts';
-import { forTerminal, readableJson } from '#shared/safe-text.ts';
+import { forTerminal } from '#shared/safe-text.ts';
 import { type AdminArguments, type AdminCommand, type AdminContext, textOption, UsageError } from './command.ts';
 import { helpText, pageText, textOf, usageText } from './text.ts';
 

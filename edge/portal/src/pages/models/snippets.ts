@@ -1,4 +1,5 @@
 import type { OperationName } from '#shared/operations.ts';
+import { readableJson } from '#shared/readable-json.ts';
 import { shellWord } from '#shared/shell-word.ts';
 import type { ChatRequest } from '../playground/chat-request.ts';
 
@@ -32,13 +33,14 @@ type Call = {
   node: (model: string) => string;
 };
 
-const quote = (value: unknown) => JSON.stringify(value);
+/** What a model wrote could take back what is before it in a terminal, where it is pasted. */
+const quote = (value: unknown) => readableJson(JSON.stringify(value));
 const toPcm = 'ffmpeg -i speech.mp3 -ac 1 -ar 24000 -f s16le speech.pcm';
 const authorization = `-H "Authorization: Bearer $MODEL_GATEWAY_KEY"`;
 
 function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
   return (base: string, model: string) => {
-    const text = shellWord(JSON.stringify({ model, ...body }));
+    const text = shellWord(quote({ model, ...body }));
     return `curl ${base}${path} \\\n  ${authorization} \\\n  -H "Content-Type: application/json" \\\n  -d ${text}${tail}`;
   };
 }
