@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
 import { doubleClick, goWithin, openPage, signIn } from './support/browser.ts';
@@ -315,6 +315,67 @@ test('on a touch screen, whose keyboard has no Shift Enter, Enter adds a line to
   const request = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
   await page.getByRole('button', { name: 'Send' }).tap();
   expect((await request).postDataJSON().messages).toEqual([{ role: 'user', content: 'one\ntwo' }]);
+  await close();
+});
+
+test('the last answer is asked for again, and the last message is edited, in place of what was there, which stays if that fails', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const message = page.getByLabel('Message', { exact: true });
+  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const isFocused = (element: Locator) => element.evaluate((one) => one === one.ownerDocument.activeElement);
+  const said = () => log.locator('article [translate=no]').allInnerTexts();
+  let sent: { content: string }[] = [];
+  page.on('request', (one) => {
+    if (one.url().endsWith('/chat/completions')) sent = one.postDataJSON().messages;
+  });
+  await answerWithDeltas(page, [{ content: 'Maybe.' }]);
+  await say(page, 'Yes or no?');
+  await button('Regenerate').waitFor();
+  await answerWithDeltas(page, [{ content: 'Yes.' }]);
+  await button('Regenerate').focus();
+  await page.keyboard.press('Enter');
+  await expect.poll(said).toEqual(['Yes or no?', 'Yes.']);
+  expect(sent.map(({ content }) => content)).toEqual(['Yes or no?']);
+  expect(await isFocused(log)).toBe(true);
+
+  await page.route('**/api/v1/chat/completions', (route) =>
+    route.fulfill({ status: 429, json: { error: { message: 'Too many requests.', type: 'requests' } } }),
+  );
+  await button('Regenerate').click();
+  await page.getByRole('alert').getByText('Too many requests.').waitFor();
+  await expect.poll(said).toEqual(['Yes or no?', 'Yes.']);
+  await message.fill('A draft');
+  await button('Edit').click();
+  expect(await message.inputValue()).toBe('Yes or no?');
+  expect(await isFocused(message)).toBe(true);
+  await message.fill('Or both?');
+  await message.press('Enter');
+  await expect.poll(() => message.inputValue()).toBe('Or both?');
+  expect(await said()).toEqual(['Yes or no?', 'Yes.']);
+  await message.press('Escape');
+  expect(await message.inputValue()).toBe('A draft');
+
+  await answerWithDeltas(page, [{ content: 'Both.' }]);
+  await button('Edit').click();
+  await message.fill('Or both?');
+  await button('View code').click();
+  expect(await page.getByRole('region', { name: /A call in/ }).textContent()).toContain(
+    '[{"role":"user","content":"Or both?"}]',
+  );
+  await page.keyboard.press('Escape');
+  await button('Send').click();
+  await expect.poll(said).toEqual(['Or both?', 'Both.']);
+  expect(sent.map(({ content }) => content)).toEqual(['Or both?']);
+  expect(await message.inputValue()).toBe('A draft');
+  // An answer that is stopped before its first word takes no other one's place.
+  await page.route('**/api/v1/chat/completions', () => {});
+  await button('Regenerate').click();
+  await button('Stop').click();
+  await expect.poll(said).toEqual(['Or both?', 'Both.']);
+  expect(await seriousFindings(page)).toEqual([]);
+  expect(troubles.filter((trouble) => !trouble.includes('429'))).toEqual([]);
   await close();
 });
 

@@ -32,7 +32,10 @@ export function requestOf(
 }
 
 /** A conversation as it will be once a message is sent or, if none is written, as it was when its last one was. */
-export function asked(turns: readonly Message[], unsent: string): readonly Message[] {
+export function asked<Said extends Message>(turns: readonly Said[], unsent: string): readonly (Said | Message)[] {
   if (unsent.trim() !== '') return [...turns, { role: 'user', content: unsent.trim() }];
-  return turns.slice(0, turns.findLastIndex(({ role }) => role === 'user') + 1);
+  return turns.slice(0, lastOfUser(turns) + 1);
 }
+
+/** Where the user's last message is; -1 if there is none. */
+export const lastOfUser = (turns: readonly Message[]): number => turns.findLastIndex(({ role }) => role === 'user');

@@ -4,24 +4,27 @@ import { Button } from '../../ui/button.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { Checkbox, TextArea, TextField } from '../../ui/field.tsx';
 import { FormError } from '../../ui/form.tsx';
-import { asked, requestOf } from './chat-request.ts';
+import { asked, lastOfUser, requestOf } from './chat-request.ts';
 import { Suggestions } from './suggestions.tsx';
 import { TurnView } from './turn.tsx';
 import { useConversation } from './use-conversation.ts';
 import { ViewCode } from './view-code.tsx';
 
 export function Chat({ model, onModelGone }: { model: string; onModelGone: () => void }) {
-  const { turns: latest, error, busy, isBusy, send, stop, clear } = useConversation(onModelGone);
+  const { turns: latest, error, busy, isBusy, ask, stop, clear } = useConversation(onModelGone);
   // Where drawing takes longer than the next piece of an answer takes to come, pieces are drawn together.
   const turns = useDeferredValue(latest);
   const [text, setText] = useKeptState('chat message', '');
+  /** What was in the message field before the last message was put there to be edited; null while it is not. */
+  const [draft, setDraft] = useKeptState<string | null>('chat draft', null);
+  const isEditing = draft !== null;
   const [system, setSystem] = useKeptState('chat system', '');
   const [temperature, setTemperature] = useKeptState('chat temperature', '');
   const [maxTokens, setMaxTokens] = useKeptState('chat maximum', '');
   const [formatted, setFormatted] = useKeptState('chat formatted', true);
   const [viewingCode, setViewingCode] = useState(false);
   const settings = { model, system, temperature, maxTokens };
-  const messages = asked(turns, text);
+  const messages = asked(isEditing ? turns.slice(0, lastOfUser(turns)) : turns, text);
   const log = useRef<HTMLDivElement>(null);
   const message = useRef<HTMLTextAreaElement>(null);
   const isAtEnd = useRef(true);
@@ -36,12 +39,49 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
     const prompt = text.trim();
     if (prompt === '' || model === '' || isBusy()) return;
     isAtEnd.current = true;
-    setText('');
-    const said = await send(prompt, settings);
+    setText(draft ?? '');
+    setDraft(null);
+    const said = await ask(asked(isEditing ? latest.slice(0, lastOfUser(latest)) : latest, prompt), settings);
     // The next message may already have been begun.
-    if (!said) setText((begun) => (begun.trim() === '' ? prompt : `${prompt}\n\n${begun}`));
+    if (!said && isEditing) {
+      setDraft(message.current?.value ?? draft);
+      setText(prompt);
+    } else if (!said) setText((begun) => (begun.trim() === '' ? prompt : `${prompt}\n\n${begun}`));
     // Send cannot be focused while there is nothing to send, so whoever was on Stop continues in the message field.
     if (message.current?.form?.contains(document.activeElement)) message.current.focus();
+  };
+  const regenerate = () => {
+    if (model === '' || isBusy()) return;
+    isAtEnd.current = true;
+    // Where the answer grows: the button that was pressed is no more.
+    log.current?.focus({ preventScroll: true });
+    void ask(asked(latest, ''), settings);
+  };
+  const edit = () => {
+    setDraft(text);
+    setText(latest[lastOfUser(latest)]?.content ?? '');
+    message.current?.focus();
+  };
+  const endEditing = () => {
+    setText(draft ?? '');
+    setDraft(null);
+    message.current?.focus();
+  };
+
+  const actionsOn = (index: number) => {
+    if (busy || isEditing) return;
+    if (index === turns.length - 1) {
+      return (
+        <Button size="small" icon="refresh" onClick={regenerate}>
+          Regenerate
+        </Button>
+      );
+    }
+    return index !== lastOfUser(turns) ? undefined : (
+      <Button size="small" icon="edit" onClick={edit}>
+        Edit
+      </Button>
+    );
   };
 
   return (
@@ -79,8 +119,14 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
             />
           )}
           {turns.map((turn, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: turns are only added at the end.
-            <TurnView key={index} turn={turn} busy={busy && index === turns.length - 1} formatted={formatted} />
+            <TurnView
+              // biome-ignore lint/suspicious/noArrayIndexKey: turns are only added and replaced at the end.
+              key={index}
+              turn={turn}
+              busy={busy && index === turns.length - 1}
+              formatted={formatted}
+              actions={actionsOn(index)}
+            />
           ))}
         </div>
         <div className="grid grid-cols-[minmax(0,1fr)] gap-3 border-t border-line p-3">
@@ -101,7 +147,9 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
               value={text}
               onChange={(event) => setText(event.target.value)}
               onKeyDown={(event) => {
-                if (!entersSend || event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+                if (event.nativeEvent.isComposing) return;
+                if (event.key === 'Escape' && isEditing) endEditing();
+                if (!entersSend || event.key !== 'Enter' || event.shiftKey) return;
                 event.preventDefault();
                 void submit();
               }}
@@ -131,6 +179,14 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
               </Button>
             )}
           </form>
+          {isEditing && (
+            <p className="flex flex-wrap items-center gap-2 text-xs text-faint">
+              Replaces your last message and its answer.
+              <Button size="small" onClick={endEditing}>
+                Cancel
+              </Button>
+            </p>
+          )}
           {entersSend && (
             <p id="message-keys" className="text-xs text-faint">
               Enter sends, Shift Enter adds a line.
@@ -158,7 +214,13 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
         <Button icon="code" disabled={messages.length === 0} onClick={() => setViewingCode(true)}>
           View code
         </Button>
-        <Button disabled={turns.length === 0 || busy} onClick={clear}>
+        <Button
+          disabled={turns.length === 0 || busy}
+          onClick={() => {
+            if (isEditing) endEditing();
+            clear();
+          }}
+        >
           Clear conversation
         </Button>
       </div>

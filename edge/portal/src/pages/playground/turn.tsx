@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { classNames } from '../../ui/class-names.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { AnswerImages, Sources } from './answer-extras.tsx';
@@ -10,9 +11,11 @@ type TurnViewProps = {
   busy: boolean;
   /** Whether an answer is shown as its Markdown says, or as the text that it is. */
   formatted: boolean;
+  /** What can be done about it. */
+  actions?: ReactNode;
 };
 
-export function TurnView({ turn, busy, formatted }: TurnViewProps) {
+export function TurnView({ turn, busy, formatted, actions }: TurnViewProps) {
   const { role, content, reasoning = '', images = [], sources = [], note } = turn;
   const mine = role === 'user';
   return (
@@ -41,10 +44,11 @@ export function TurnView({ turn, busy, formatted }: TurnViewProps) {
       </div>
       <AnswerImages images={images} />
       <Sources sources={sources} />
-      {note !== undefined && (
-        <span className="flex items-center gap-2 text-xs text-faint">
+      {(note !== undefined || actions !== undefined) && (
+        <span className="flex flex-wrap items-center gap-2 text-xs text-faint">
           {note}
-          {content !== '' && <CopyButton text={content} />}
+          {!mine && content !== '' && <CopyButton text={content} />}
+          {actions}
         </span>
       )}
     </article>

@@ -22,14 +22,17 @@ export function useConversation(onModelGone: () => void) {
   const [busy, setBusy] = useKeptState('chat busy', false);
   const [running] = useKeptState<{ current: AbortController | null }>('chat running', { current: null });
 
-  /** Returns, once the answer has ended, whether the prompt has become a part of the conversation: not if it was refused. */
-  const send = async (prompt: string, settings: ChatSettings): Promise<boolean> => {
+  /**
+   * Asks for an answer to a history, whose last message is the user's, in place of what was said until now. Returns, once the answer has
+   * ended, whether it has taken that place: not if it was refused, or stopped before its first word while there was another one.
+   */
+  const ask = async (history: readonly Turn[], settings: ChatSettings): Promise<boolean> => {
+    const hadAnswer = history.length <= turns.length;
     const abort = new AbortController();
     running.current = abort;
     const stopWatching = api.subscribe(() => {
       if (api.session().status === 'signed-out') abort.abort();
     });
-    const history: Turn[] = [...turns, { role: 'user', content: prompt }];
     const timing = { startedAt: performance.now(), firstAt: 0 };
     let answer = noParts;
     let usage: ChatUsage | undefined;
@@ -63,7 +66,7 @@ export function useConversation(onModelGone: () => void) {
         setError(failure);
         if (failure.status === 404 || failure.status === 410) onModelGone();
       }
-      if (isEmpty(answer) && !stopped) {
+      if (isEmpty(answer) && (hadAnswer || !stopped)) {
         window.clearTimeout(drawing);
         setTurns(turns);
         return false;
@@ -83,7 +86,7 @@ export function useConversation(onModelGone: () => void) {
     busy,
     /** The same, without waiting until it is drawn. */
     isBusy: () => running.current !== null,
-    send,
+    ask,
     stop: () => running.current?.abort(),
     clear: () => {
       setTurns([]);
