@@ -1,12 +1,10 @@
-import { addAbortListener } from 'node:events';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import { noticeLostCaller } from '#shared/db/notice-lost-caller.ts';
+import { longTransaction } from '#shared/db/long-transaction.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Sql } from '#shared/db/sql.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
 import { accountNumbers as numbers } from '../domain/ledger.ts';
 
 type Fault = { tenant_id: string; subject_id: string; expected: bigint; actual: bigint };
@@ -165,24 +163,14 @@ export const verifyLedgerOf = (
   });
 
 /**
- * A transaction whose statements may run long enough. When `signal` aborts it rejects at once, in the middle of a statement, which Postgres
- * ends soon after. Each statement sees its own moment: one moment for all would keep Postgres for hours from tidying up the rows of
- * accounts, which every charge rewrites.
+ * A transaction whose statements may run long enough. Each sees its own moment: one moment for all would keep Postgres for hours from tidying
+ * up the rows of accounts, which every charge rewrites.
  */
 export const withTimeToVerify = <T>(
   database: Pick<ServiceDatabase, 'pool'>,
   signal: AbortSignal | undefined,
   work: (sql: Sql) => Promise<T>,
-): Promise<T> =>
-  sqlTransaction(
-    database,
-    async (client) => {
-      using _ = signal && addAbortListener(signal, () => void client.end());
-      await client.query(noticeLostCaller);
-      return await work(client);
-    },
-    { settings: { statement_timeout: statementTimeoutMs } },
-  );
+): Promise<T> => longTransaction(database, { statementTimeoutMs, signal }, work);
 
 /** What is wrong, of one organization or (null) of all. */
 export async function findFaults(sql: Sql, tenantId: string | null): Promise<NonNullable<Verdict['faults']>> {

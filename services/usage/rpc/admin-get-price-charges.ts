@@ -1,7 +1,5 @@
 import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt';
-import { noticeLostCaller } from '#shared/db/notice-lost-caller.ts';
-import type { Sql } from '#shared/db/sql.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
+import { longTransaction } from '#shared/db/long-transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { measuresMessage, type Sums } from '../db/sums.ts';
@@ -28,14 +26,10 @@ export const adminGetPriceCharges =
         group by tenant_id order by cost_nano_usd desc`,
       values: [model, timestampDate(since!), firstIdAt(timestampMs(since!)), firstIdAt(untilMs), priceId],
     };
-    const read = async (sql: Sql) => {
-      await sql.query(noticeLostCaller);
-      return sql.query<Sums & { tenant_id: string }>(sums);
-    };
-    const { rows } = await sqlTransaction(database, read, {
-      settings: { statement_timeout: statementTimeoutMs },
-      signal: context.signal,
-    });
+    const { signal } = context;
+    const { rows } = await longTransaction(database, { statementTimeoutMs, signal }, (sql) =>
+      sql.query<Sums & { tenant_id: string }>(sums),
+    );
     return { organizations: rows.map((row) => ({ tenantId: row.tenant_id, measures: measuresMessage(row) })) };
   };
 
