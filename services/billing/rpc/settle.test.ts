@@ -257,17 +257,19 @@ test('while the spend and leases of an organization stay locked, those of others
   expect(await settle()).toEqual([kept, smaller, closed, kept, smaller, closed]);
 });
 
-test('leases are granted, settled and given back while a later version adds a column to them', async () => {
+test('leases are granted, settled and given back while a later version adds a column to them and to what was spent', async () => {
   const settledWhole = async () => {
     const { report } = await newSlice();
     return [(await report({})).state, (await report({ keep: false })).state];
   };
   const states = [LeaseState.HELD, LeaseState.CLOSED];
   expect(await settledWhole()).toEqual(states);
-  await other.query('alter table billing.leases add column later boolean');
+  const alter = (change: string) =>
+    other.query(`alter table billing.leases ${change}; alter table billing.spend ${change}`);
+  await alter('add column later boolean');
   try {
     expect(await settledWhole()).toEqual(states);
   } finally {
-    await other.query('alter table billing.leases drop column later');
+    await alter('drop column later');
   }
 });
