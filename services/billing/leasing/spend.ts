@@ -151,7 +151,8 @@ export async function readSpends(
   }>({
     name: 'read-spends',
     text: `
-      select subject_id, period_start, posted_nano_usd, held_nano_usd from (select distinct * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]))
+      select subject_id, period_start, posted_nano_usd, held_nano_usd
+      from (select distinct * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]))
         as wanted (tenant_id, kind, subject_id, period_start)
       join spend using (tenant_id, kind, subject_id, period_start)`,
     values: arraysOf(keys),

@@ -7,7 +7,7 @@ import { smaller } from '../domain/amounts.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
 import { type Posting, postingDefaults, transfer } from '../domain/ledger.ts';
 import { type Account, requireRoomInAccount } from './accounts.ts';
-import { type Posted, post } from './post.ts';
+import { post } from './post.ts';
 
 /** Credit to be given. */
 type NewCredit = {
@@ -29,13 +29,11 @@ type NewCredit = {
 export const typeOfCredit = (source: LotSource): TransactionType =>
   source === LotSource.PURCHASE ? TransactionType.PURCHASE : TransactionType.GRANT;
 
+/** By which transaction credit was given, and the lot that it is in. */
+type Given = { transactionId: string; lotId: string };
+
 /** Gives credit to a locked organization and posts it; what it owes is paid first. CONFLICT when the account cannot hold more. */
-export async function giveCredit(
-  sql: Sql,
-  account: Account,
-  credit: NewCredit,
-  nowMs: number,
-): Promise<{ lotId: string; posted: Posted }> {
+export async function giveCredit(sql: Sql, account: Account, credit: NewCredit, nowMs: number): Promise<Given> {
   requireRoomInAccount(account, credit.amountNanoUsd);
   const lotId = await addToLot(sql, account, credit);
   const [given] = await postGifts(
@@ -50,16 +48,13 @@ export async function giveCredit(
 export type Booked = { transactionId: string; lotId: string | null };
 
 /** Gives a locked organization credit for money that came in. */
-export async function buyCredit(
+export const buyCredit = (
   sql: Sql,
   account: Account,
-  { amountNanoUsd, description }: { amountNanoUsd: bigint; description: string },
+  bought: { amountNanoUsd: bigint; description: string },
   nowMs: number,
-): Promise<Booked> {
-  const credit = { source: LotSource.PURCHASE, amountNanoUsd, expiresAtMs: null, description, requestId: null };
-  const { lotId, posted } = await giveCredit(sql, account, credit, nowMs);
-  return { transactionId: posted.id, lotId };
-}
+): Promise<Booked> =>
+  giveCredit(sql, account, { ...bought, source: LotSource.PURCHASE, expiresAtMs: null, requestId: null }, nowMs);
 
 /** Credit for a locked organization whose account has room for it. */
 export type Gift = { account: Account; credit: NewCredit };
@@ -71,17 +66,13 @@ export async function giveLots(sql: Sql, gifts: readonly Gift[], nowMs: number):
 
 type GiftInLot = Gift & { lotId: string };
 
-async function postGifts(
-  sql: Sql,
-  gifts: readonly GiftInLot[],
-  nowMs: number,
-): Promise<{ lotId: string; posted: Posted }[]> {
-  const posted = await post(
+async function postGifts(sql: Sql, gifts: readonly GiftInLot[], nowMs: number): Promise<Given[]> {
+  const ids = await post(
     sql,
     gifts.map((gift) => ({ account: gift.account, postings: [giftPosting(gift)] })),
     nowMs,
   );
-  return gifts.map(({ lotId }, index) => ({ lotId, posted: posted[index]! }));
+  return gifts.map(({ lotId }, index) => ({ transactionId: ids[index]!, lotId }));
 }
 
 /** How much of a gift pays what the organization owes. */

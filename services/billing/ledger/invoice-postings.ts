@@ -100,14 +100,14 @@ export async function payInvoice(
     description,
     entries: transfer(totalNanoUsd, 'funding', 'receivable'),
   };
-  const [posted] = await post(sql, [{ account, postings: [posting] }], nowMs);
+  const [transactionId] = await post(sql, [{ account, postings: [posting] }], nowMs);
   await sql.query({
     text: 'update invoices set paid_at = $3 where tenant_id = $1 and id = $2',
     values: [tenantId, id, new Date(paidAtMs)],
   });
   const rest = amountNanoUsd - totalNanoUsd;
   const excess = rest > 0n ? await buyCredit(sql, account, { amountNanoUsd: rest, description }, nowMs) : null;
-  return { transactionId: posted!.id, lotId: excess?.lotId ?? null };
+  return { transactionId: transactionId!, lotId: excess?.lotId ?? null };
 }
 
 /**

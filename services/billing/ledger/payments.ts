@@ -182,5 +182,5 @@ async function giveAgain(
     requestId: null,
     reversesId,
   };
-  return (await giveCredit(sql, account, credit, nowMs)).posted.id;
+  return (await giveCredit(sql, account, credit, nowMs)).transactionId;
 }

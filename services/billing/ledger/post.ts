@@ -3,19 +3,19 @@ import { uuidv7After } from '#shared/ids.ts';
 import { accountNumbers, applyPosting, type Posting, walletBalance } from '../domain/ledger.ts';
 import type { Account } from './accounts.ts';
 
-/** A posting with the id of its transaction and the wallet's balance after it. */
-export type Posted = Posting & { id: string; balanceAfterNanoUsd: bigint; postedAtMs: number };
+/** A posting of an organization, with the id of its transaction and the wallet's balance after it. */
+type Row = Posting & { tenantId: string; id: string; balanceAfterNanoUsd: bigint };
 
 /**
  * The one way into the ledger: writes postings of locked accounts, in order, and their balances. The account objects are updated too, so
- * that a caller can continue with them. The ids of an account's transactions rise, whoever posts them. PostgreSQL checks that each sums to
- * 0.
+ * that a caller can continue with them. Returns the ids of the transactions, which rise in each account, whoever posts. PostgreSQL checks that
+ * each sums to 0.
  */
 export async function post(
   sql: Sql,
   batches: readonly { account: Account; postings: readonly Posting[] }[],
   nowMs: number,
-): Promise<Posted[]> {
+): Promise<string[]> {
   const posted: Row[] = [];
   for (const { account, postings } of batches) {
     account.balances = { ...account.balances };
@@ -27,20 +27,17 @@ export async function post(
         id: account.lastTransactionId,
         tenantId: account.tenantId,
         balanceAfterNanoUsd: walletBalance(account.balances),
-        postedAtMs: nowMs,
       });
     }
   }
-  if (posted.length === 0) return posted;
+  if (posted.length === 0) return [];
   await insert(sql, posted, new Date(nowMs));
   await updateBalances(
     sql,
     batches.map(({ account }) => account),
   );
-  return posted;
+  return posted.map(({ id }) => id);
 }
-
-type Row = Posted & { tenantId: string };
 
 /** Charges neither reverse anything nor have request ids, and there are thousands of them a second. */
 const isPlain = ({ reversesId, requestId }: Row): boolean => reversesId === null && requestId === null;

@@ -30,7 +30,7 @@ export async function refundCharge(
   { caller, asOperator, reversesId, amountNanoUsd, description, requestId }: Refund,
   nowMs: number,
 ): Promise<string> {
-  const { posted } = await giveCredit(
+  const { transactionId } = await giveCredit(
     sql,
     account,
     {
@@ -54,7 +54,7 @@ export async function refundCharge(
     after: { amount_usd: usdJson(amountNanoUsd), description },
     asOperator,
   });
-  return posted.id;
+  return transactionId;
 }
 
 /**

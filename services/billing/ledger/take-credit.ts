@@ -49,7 +49,7 @@ export async function takeCredit(sql: Sql, account: Account, taken: TakenCredit,
       { account: taken.to ?? ('grantedCredit' as const), itemId: null, amountNanoUsd: -amountNanoUsd },
     ],
   };
-  const [posted] = await post(sql, [{ account, postings: [posting] }], nowMs);
+  const [id] = await post(sql, [{ account, postings: [posting] }], nowMs);
   await saveFunds(sql, funds);
-  return posted!.id;
+  return id!;
 }

@@ -52,14 +52,14 @@ export const grantCredit =
         if (expiresAtMs !== null && expiresAtMs <= nowMs) {
           throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');
         }
-        const { lotId, posted } = await giveCredit(
+        const { transactionId, lotId } = await giveCredit(
           sql,
           account,
           { source, amountNanoUsd, expiresAtMs, description, requestId },
           nowMs,
         );
         if (payment !== null) {
-          await savePayment(sql, payment, { tenantId, amountNanoUsd, transactionId: posted.id, lotId }, nowMs);
+          await savePayment(sql, payment, { tenantId, amountNanoUsd, transactionId, lotId }, nowMs);
         }
         await recordAuditEvent(sql, {
           caller,

@@ -60,6 +60,5 @@ type Adjustment = { amountNanoUsd: bigint; description: string; requestId: strin
 
 async function give(sql: Sql, account: Account, adjustment: Adjustment, nowMs: number): Promise<string> {
   const credit = { ...adjustment, source: LotSource.ADJUSTMENT, type: TransactionType.ADJUSTMENT, expiresAtMs: null };
-  const { posted } = await giveCredit(sql, account, credit, nowMs);
-  return posted.id;
+  return (await giveCredit(sql, account, credit, nowMs)).transactionId;
 }
