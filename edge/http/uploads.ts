@@ -18,8 +18,8 @@ import { freeBytesAt, UploadRoom } from '../guards/upload-room.ts';
 export type Upload = {
   path: string;
   contentType: string;
-  /** The model which the form names; null when it names none. */
-  model: string | null;
+  /** The model which the form names; undefined when it names none. */
+  model: string | undefined;
 };
 
 declare module 'fastify' {
@@ -133,8 +133,7 @@ async function spool(
       // Waiting for the disk holds back a fast sender.
       await write(bytes);
     }
-    const model = formField(scanner.end(), 'model');
-    return { contentType, model: model === undefined || model.length > 255 ? null : model };
+    return { contentType, model: formField(scanner.end(), 'model') };
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === 'ECONNRESET'
       ? invalidRequest(undefined, 'The request ended before its body was complete.')

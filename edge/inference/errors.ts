@@ -9,21 +9,19 @@ import { retirementHeaders } from '../openai/retirement-headers.ts';
 
 /** Errors of inference routes announce the retirement of the model that the request named, as its answers do (service.md, Retirement headers). */
 export function announceRetirementOnErrors(app: EdgeApp, deps: RouteDeps): void {
-  app.setErrorHandler(announcingErrors(deps, ({ body }) => namedIn(body)));
+  // Bodies are kept as bytes, or spooled to a file.
+  app.setErrorHandler(announcingErrors(deps, ({ body }) => (isUpload(body) ? body.model : body)));
 }
 
-/** The model that a request names, or the JSON body in which it does. */
-type Named = { model: string } | { body: Uint8Array };
-
 /**
- * An error handler that announces the retirement of the model which `namedBy` finds in the request, if it finds any, and the rate limits if
- * they are why the request was refused.
+ * An error handler that announces the retirement of the model that a request names, and the rate limits if they are why it was refused.
+ * `namedBy` finds the name, or the bytes of the JSON body with it; anything else names no model.
  */
 export const announcingErrors =
-  (deps: RouteDeps, namedBy: (request: FastifyRequest) => Named | null) =>
+  (deps: RouteDeps, namedBy: (request: FastifyRequest) => unknown) =>
   async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const error = toGatewayError(thrown);
-    reply.headers(await retirementOf(namedBy(request), request, deps));
+    reply.headers(await retirementOf(asNamed(namedBy(request)), request, deps));
     if (rateReasons.has(error.reason) && request.principal !== null) {
       // A refusal has no answer head that would carry them.
       const { constraints } = request.principal;
@@ -34,7 +32,7 @@ export const announcingErrors =
   };
 
 async function retirementOf(
-  named: Named | null,
+  named: ReturnType<typeof asNamed>,
   request: FastifyRequest,
   { inference, metrics, publicUrl }: RouteDeps,
 ): Promise<Record<string, string>> {
@@ -50,10 +48,9 @@ async function retirementOf(
   }
 }
 
-/** Bodies are kept as bytes, or spooled to a file. */
-function namedIn(body: unknown): Named | null {
-  if (isUpload(body)) return body.model === null ? null : { model: body.model };
-  return Buffer.isBuffer(body) ? { body } : null;
+function asNamed(named: unknown): { model: string } | { body: Uint8Array } | null {
+  if (Buffer.isBuffer(named)) return { body: named };
+  return typeof named === 'string' && named.length <= 255 ? { model: named } : null;
 }
 
 const isUpload = (body: unknown): body is Upload => typeof body === 'object' && body !== null && 'path' in body;

@@ -7,7 +7,3 @@ export function modelOfSession(session: unknown): unknown {
   };
   return (beta ?? audio?.input?.transcription)?.model;
 }
-
-/** A model as errors announce its retirement; null for what cannot be a name. */
-export const asNamed = (model: unknown): { model: string } | null =>
-  typeof model === 'string' && model.length <= 255 ? { model } : null;

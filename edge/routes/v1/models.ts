@@ -117,7 +117,7 @@ export const modelRoutes: Routes = (app, deps) => {
       {
         config: { access: { surface: 'api', scope: 'models:retrieve' } },
         schema: { summary: `Get a model${inDetail}`, announcesRetirement: true, response: { 200: modelSchema } },
-        errorHandler: announcingErrors(deps, (request) => ({ model: nameInPath(request) })),
+        errorHandler: announcingErrors(deps, nameInPath),
       },
       async (request, reply) => {
         const name = nameInPath(request);

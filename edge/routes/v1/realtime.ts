@@ -15,7 +15,7 @@ import { realtimeAuthentication } from '../../realtime/authenticate.ts';
 import { ClientSecrets } from '../../realtime/client-secret.ts';
 import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
 import { MessageMemory } from '../../realtime/message-memory.ts';
-import { asNamed, modelOfSession } from '../../realtime/named-model.ts';
+import { modelOfSession } from '../../realtime/named-model.ts';
 import { ReadingTurns } from '../../realtime/reading-turns.ts';
 import { admitSession } from '../../realtime/session.ts';
 
@@ -107,8 +107,8 @@ function urlModel(request: FastifyRequest): string {
 }
 
 /** The model whose retirement an error announces: that of the URL, or else of the client secret's session. */
-function namedModel(request: FastifyRequest): { model: string } | null {
+function namedModel(request: FastifyRequest): unknown {
   const sessionJson = request.clientSecret?.sessionJson;
   const { model } = request.query as { model?: unknown };
-  return asNamed(model ?? (sessionJson ? modelOfSession(JSON.parse(sessionJson)) : undefined));
+  return model ?? (sessionJson ? modelOfSession(JSON.parse(sessionJson)) : undefined);
 }

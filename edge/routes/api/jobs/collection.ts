@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { JobOrder } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
@@ -90,7 +89,11 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
     {
       config: { access: { surface: 'session' }, startsWork: true },
       bodyLimit: bodyBytesMax,
-      errorHandler: announcingErrors(deps, namedModel),
+      // The body itself may be what was refused.
+      errorHandler: announcingErrors(
+        deps,
+        ({ body }) => (body as { body?: { model?: unknown } | null } | null | undefined)?.body?.model,
+      ),
       schema: {
         summary: 'Submit a job',
         description:
@@ -124,9 +127,3 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
     },
   );
 };
-
-/** The model whose retirement an error announces. The body itself may be what was refused. */
-function namedModel({ body }: FastifyRequest): { model: string } | null {
-  const model = (body as { body?: { model?: unknown } | null } | null | undefined)?.body?.model;
-  return typeof model === 'string' ? { model } : null;
-}

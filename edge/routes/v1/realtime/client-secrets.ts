@@ -10,7 +10,7 @@ import { noStore } from '../../../http/no-store.ts';
 import { announcingErrors } from '../../../inference/errors.ts';
 import { inferencePrefixes } from '../../../inference/route.ts';
 import { ClientSecrets, type SecretContent } from '../../../realtime/client-secret.ts';
-import { asNamed, modelOfSession } from '../../../realtime/named-model.ts';
+import { modelOfSession } from '../../../realtime/named-model.ts';
 import { admitSession } from '../../../realtime/session.ts';
 
 const secondsDefault = 600;
@@ -62,7 +62,7 @@ export const clientSecretRoutes: Routes = (app, deps) => {
           body: bodySchema,
         },
         errorHandler: announcingErrors(deps, ({ body }) =>
-          asNamed(modelOfSession((body as { session?: unknown } | null)?.session)),
+          modelOfSession((body as { session?: unknown } | null)?.session),
         ),
       },
       async (request, reply) => {
