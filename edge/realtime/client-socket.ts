@@ -74,7 +74,6 @@ export async function carrySession(
       if (client.isClosing) break;
       // A client that does not read holds up only its own session.
       if (message.case === 'eventJson') await client.send(message.value);
-      else if (message.case === 'close') client.close(message.value.code, message.value.reason);
     }
     client.close(closeCodes.normal, '');
   } catch (thrown) {
