@@ -2,6 +2,7 @@ import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
 import { type Static, type TSchema, Type } from 'typebox';
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import { invalidValue } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
 import { type NanoUsd, usdJson } from '#shared/money.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
@@ -15,6 +16,14 @@ export const idSchema = Type.String({ format: 'uuid' });
  */
 export const idFilter = (description?: string) =>
   Type.Optional(Type.String({ format: 'uuid', minLength: 1, description }));
+
+/**
+ * An id in a query or body. Services check ids too; this is for those that they know by another name than the client. @throws INVALID_REQUEST
+ */
+export function readId(text: string, param: string): string {
+  if (isUuid(text)) return text;
+  throw invalidValue(param, 'it must be a valid UUID');
+}
 
 /** The name, or the id that is no UUID, to which a query narrows its answer; not empty, as for `idFilter`. */
 export const nameFilter = (description?: string) =>

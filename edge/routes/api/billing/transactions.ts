@@ -1,14 +1,12 @@
 import type { CallOptions, Client } from '@connectrpc/connect';
 import type { FastifyReply } from 'fastify';
 import { type Static, type TObject, Type } from 'typebox';
-import { validate as isUuid } from 'uuid';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import { invalidValue } from '#shared/errors.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { sendCsv } from '../../../http/csv-answer.ts';
 import { readDays } from '../../../http/days.ts';
-import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
+import { idFilter, pageOf, pageQuerySchema, paginationJson, readId } from '../../../http/json.ts';
 import { transactionJson, transactionSchema, transactionTypes } from './billing-json.ts';
 import { daysQuerySchema } from './days-query.ts';
 
@@ -25,15 +23,9 @@ type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
 export const transactionQuery = ({ page, limit, type, usage_event_id: eventId, ...days }: TransactionQuery) => ({
   page: { page, limit },
   type: transactionTypes.value(type),
-  usageEventIds: eventId === undefined ? [] : [eventIdOf(eventId)],
+  usageEventIds: eventId === undefined ? [] : [readId(eventId, 'usage_event_id')],
   ...readDays(days),
 });
-
-/** Billing takes several ids, and would call the one that it refuses by another name. */
-function eventIdOf(text: string): string {
-  if (isUuid(text)) return text;
-  throw invalidValue('usage_event_id', 'it must be a valid UUID');
-}
 
 /** What an export of transactions is narrowed by. */
 export const transactionExportQuery = Type.Object({

@@ -1,9 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
-import { invalidValue } from '#shared/errors.ts';
-import { isUuid } from '#shared/ids.ts';
 import { daySchema, readDays } from '../../../http/days.ts';
-import { idFilter, nameFilter } from '../../../http/json.ts';
+import { idFilter, nameFilter, readId } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { meteredEndpoint } from '../../../inference/endpoint.ts';
 
@@ -63,10 +61,7 @@ export function readRange(query: { start_date?: string; end_date?: string; timez
 }
 
 function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string; user_id?: string }) {
-  const id = (param: 'api_key_id' | 'user_id'): string | undefined => {
-    if (query[param] !== undefined && !isUuid(query[param])) throw invalidValue(param, 'expected a UUID');
-    return query[param];
-  };
+  const id = (param: 'api_key_id' | 'user_id') => (query[param] === undefined ? undefined : readId(query[param], param));
   return {
     model: query.model,
     endpoint: meteredEndpoint(query.endpoint ?? ''),
