@@ -51,9 +51,8 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
   const configured = jwtPrivateKey === undefined ? null : configuredKey(jwtPrivateKey);
   await ensureActiveKey(deps, configured);
 
-  let rows: readonly SigningKeyRow[] = [];
-  let privateKeys = new Map<string, KeyObject>();
-  let publicKeys = new Map<string, KeyObject>();
+  /** The accepted keys, oldest first. */
+  let keys: ReadonlyMap<string, KnownKey> = new Map();
   let lastLookupMs = Number.NEGATIVE_INFINITY;
   let lookup: Promise<void> | null = null;
   let nextLookup: Promise<void> | null = null;
@@ -68,22 +67,16 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
     // One that began before a rotation may come back after it.
     if (place < taken) return;
     taken = place;
-    publicKeys = new Map(loaded.map((row) => [row.kid, publicKeyOf(row.publicKey)]));
-    privateKeys = new Map(
-      loaded.flatMap((row) => {
-        const key = row.kid === configured?.kid ? configured.privateKey : openPrivateKey(row, secretBox);
-        return key === null ? [] : [[row.kid, key] as const];
+    keys = new Map(
+      loaded.map((row) => {
+        const privateKey = row.kid === configured?.kid ? configured.privateKey : openPrivateKey(row, secretBox);
+        return [row.kid, { row, publicKey: publicKeyOf(row.publicKey), privateKey }];
       }),
     );
-    rows = loaded;
   };
   await reload();
 
-  const isAccepted = ({ expiresAt }: SigningKeyRow) => expiresAt == null || expiresAt.getTime() > clock.now();
-  const signerOf = (kid: string): Signer | null => {
-    const privateKey = privateKeys.get(kid);
-    return privateKey === undefined ? null : { kid, privateKey };
-  };
+  const isAccepted = ({ row: { expiresAt } }: KnownKey) => expiresAt == null || expiresAt.getTime() > clock.now();
   const lookUpNext = async (): Promise<void> => {
     await delay(Math.max(0, lastLookupMs + lookupIntervalMs - clock.monotonic()));
     nextLookup = null;
@@ -94,35 +87,36 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
     await lookup;
   };
   /** A look-up that began before its caller came may have missed the key: then the next one, which all who wait share, is waited for. */
-  const lookUpIfUnknown = async (kid: string): Promise<void> => {
-    if (!publicKeys.has(kid)) await lookup;
-    if (publicKeys.has(kid)) return;
-    nextLookup ??= lookUpNext();
-    await nextLookup;
+  const lookUp = async (kid: string): Promise<KnownKey | undefined> => {
+    if (!keys.has(kid)) await lookup;
+    if (!keys.has(kid)) {
+      nextLookup ??= lookUpNext();
+      await nextLookup;
+    }
+    const key = keys.get(kid);
+    return key !== undefined && isAccepted(key) ? key : undefined;
   };
   return {
     configured: configured !== null,
     reload,
     async signer(kid) {
-      await lookUpIfUnknown(kid);
-      return signerOf(kid);
+      const privateKey = (await lookUp(kid))?.privateKey ?? null;
+      return privateKey === null ? null : { kid, privateKey };
     },
     active() {
-      const usable = rows.filter((row) => privateKeys.has(row.kid) && isAccepted(row));
+      const usable = [...keys.values()].filter((key) => key.privateKey !== null && isAccepted(key));
       const active =
-        usable.find(({ status }) => status === SigningKeyStatus.ACTIVE) ??
-        usable.findLast(({ status }) => status === SigningKeyStatus.RETIRING);
+        usable.find(({ row }) => row.status === SigningKeyStatus.ACTIVE) ??
+        usable.findLast(({ row }) => row.status === SigningKeyStatus.RETIRING);
       if (active === undefined) throw new Error('there is no signing key whose private half is known to this process');
-      return signerOf(active.kid)!;
+      return { kid: active.row.kid, privateKey: active.privateKey! };
     },
-    async verifier(kid) {
-      await lookUpIfUnknown(kid);
-      const row = rows.find((candidate) => candidate.kid === kid);
-      if (row === undefined || !isAccepted(row)) return null;
-      return publicKeys.get(kid) ?? null;
-    },
+    verifier: async (kid) => (await lookUp(kid))?.publicKey ?? null,
   };
 }
+
+/** A key whose private half may be stored elsewhere, or not at all. */
+type KnownKey = { row: SigningKeyRow; publicKey: KeyObject; privateKey: KeyObject | null };
 
 /** The keys whose tokens are accepted now or soon. */
 export const acceptedSigningKeys = (em: SqlEntityManager, clock: Clock): Promise<SigningKeyRow[]> =>
