@@ -5,6 +5,7 @@ import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { SecretBox } from '#shared/secret-box.ts';
+import { MailEntity } from '../db/mail.entity.ts';
 
 /** A mail to be sent. */
 export type NewMail = {
@@ -57,36 +58,22 @@ export function createMailOutbox(deps: {
     open,
     shownToOperators: (stored) => (stored.secret && isSent ? null : open(stored)),
     async enqueue(em, mails) {
-      let accepted = 0;
-      for (const mail of mails) {
+      const now = new Date(clock.now());
+      const rows = mails.map(({ text, html, ...mail }) => {
         const id = uuidv7();
-        const body: MailBody = { text: mail.text, html: mail.html };
-        const now = new Date(clock.now());
-        const rows = await em.execute<{ id: string }[]>(
-          `insert into mails (id, dedupe_key, message_id, kind, to_email, to_user_id, subject, sealed_body, secret, status,
-             created_at, send_after, expires_at, next_attempt_at)
-           values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-           on conflict (dedupe_key) do nothing returning id`,
-          [
-            id,
-            mail.dedupeKey,
-            mail.messageId || messageIdOf(mail.dedupeKey, publicUrl),
-            mail.kind,
-            mail.toEmail,
-            mail.toUserId ?? null,
-            mail.subject,
-            secretBox.seal(Buffer.from(JSON.stringify(body)), context(id)),
-            mail.secret,
-            MailStatus.QUEUED,
-            now,
-            mail.sendAfter ?? null,
-            mail.expiresAt ?? null,
-            mail.sendAfter ?? now,
-          ],
-        );
-        accepted += rows.length;
-      }
-      return accepted;
+        const body: MailBody = { text, html };
+        return {
+          ...mail,
+          id,
+          messageId: mail.messageId || messageIdOf(mail.dedupeKey, publicUrl),
+          sealedBody: secretBox.seal(Buffer.from(JSON.stringify(body)), context(id)),
+          status: MailStatus.QUEUED,
+          createdAt: now,
+          nextAttemptAt: mail.sendAfter ?? now,
+        };
+      });
+      const insert = em.createQueryBuilder(MailEntity).insert(rows).onConflict('dedupeKey').ignore().returning('id');
+      return (await insert.execute('all')).length;
     },
   };
 }

@@ -72,7 +72,7 @@ test('events of other services join the chain, each id once', async () => {
   expect([eventsChecked, firstBrokenSequence]).toEqual([5n, undefined]);
 });
 
-test('a thousand events are recorded while their sender waits, even if the database is far away', async () => {
+test('a thousand events, or mails, are taken over while their sender waits, even if the database is far away', async () => {
   await using proxy = await startPostgresProxy(fixture.database.url);
   await using distant = await startTestAuth({ database: fixture.database, connection: proxy.url });
   await proxy.set({ kind: 'latency', ms: 2 });
@@ -83,7 +83,12 @@ test('a thousand events are recorded while their sender waits, even if the datab
   const chained = 'select from audit_events where sequence = 1 and id = any($1)';
   expect((await asTableOwner(fixture, chained, [records.map(({ id }) => id)])).rowCount).toBe(1_000);
 
-  // Auth's own too: of the invitations that end with somebody who sent many.
+  const retirement = { kind: 'model_retirement', subject: 'A model retires', text: 'It retires.' };
+  const mails = records.map(({ id }) => ({ ...retirement, dedupeKey: id, toEmail: 'reader@example.com' }));
+  const { accepted } = await distant.auth.sendMail({ mails }, { ...asService('models'), timeoutMs: 5_000 });
+  expect(accepted).toBe(1_000);
+
+  // Auth's own events too: of the invitations that end with somebody who sent many.
   const inviter = await join(fixture, 'inviter@example.com');
   await asTableOwner(
     fixture,
