@@ -162,11 +162,21 @@ describe('an upstream that fails before its first byte', () => {
     ['OpenAI', 429, { error: { message: 'Your credit is used up.', type: 'insufficient_quota', code: null } }],
     ['OpenAI', 429, { error: { type: 'rate_limit_error', code: 'project_spend_limit_exceeded' } }],
     ['Moonshot', 429, { error: { message: 'Recharge your credit.', type: 'exceeded_current_quota_error' } }],
+    [
+      'LiteLLM',
+      400,
+      { error: { message: 'Budget has been exceeded! Current cost: 9.1, Max budget: 9.0', code: '400' } },
+    ],
+    [
+      'LiteLLM',
+      429,
+      { error: { message: 'Budget has been exceeded! Current cost: 9.1, Max budget: 9.0', code: '429' } },
+    ],
   ])('a complaint about our own account, such as %s with %i, is not blamed on the client', async (_, status, body) => {
     simulator.next({ instead: { status, body } });
     const error = await refusal();
     expect(error).toMatchObject({ status: 502, code: 'upstream_error' });
-    expect(error.message).not.toMatch(/key|location|credit/i);
+    expect(error.message).not.toMatch(/key|location|credit|budget/i);
   });
 
   test('neither its key nor its address is revealed, whatever it says about them', async () => {
