@@ -443,7 +443,7 @@ test('a growing answer stays in view, unless someone is reading further up', asy
   await close();
 });
 
-test('a conversation, its fields and an unsent message outlast a visit to other pages, an answer goes on meanwhile, and a sign-out ends all', async () => {
+test('a conversation, its fields and an unsent message outlast a visit to other pages, in which an answer goes on, and a reload, until a sign-out ends all', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`
     const { fetch } = window;
@@ -481,8 +481,12 @@ test('a conversation, its fields and an unsent message outlast a visit to other 
   expect(await page.getByLabel('System message').inputValue()).toBe('Be brief.');
   expect(await page.getByLabel('Temperature').inputValue()).toBe('0.5');
   expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('sandbox-chat-mini');
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await page.getByText('Stopped').waitFor();
+  await page.reload();
+  await page.getByText('Half of it and the rest').waitFor({ timeout: 5_000 });
+  await page.getByText('Interrupted').waitFor();
+  expect(await message.inputValue()).toBe('Not sent yet');
+  expect(await page.getByLabel('System message').inputValue()).toBe('Be brief.');
+  expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('sandbox-chat-mini');
 
   await page.getByRole('button', { name: 'Transcribe' }).click();
   await page.getByText('Nothing transcribed yet').waitFor();
@@ -496,12 +500,30 @@ test('a conversation, its fields and an unsent message outlast a visit to other 
   await page.getByRole('menuitem', { name: 'Sign out' }).click();
   await page.getByLabel('Password').waitFor();
   expect(await page.evaluate('window.ended')).toBe(true);
+  expect(await page.evaluate('sessionStorage.length')).toBe(0);
   await page.getByLabel('Email').fill(users.member.email);
   await page.getByLabel('Password').fill(users.member.password);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await open('Playground');
   await page.getByText('Say something to the model').waitFor();
   expect(await message.inputValue()).toBe('');
+  await close();
+});
+
+test('what was kept over a reload but cannot be shown, as by another version of the portal, is gone with the next one', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground');
+  const message = page.getByLabel('Message', { exact: true });
+  await message.waitFor();
+  await page.evaluate(`addEventListener('visibilitychange', () => {
+    const kept = JSON.parse(sessionStorage.getItem('kept'));
+    kept.states['chat turns'] = [{ role: 'user', content: { of: 'another version' } }];
+    sessionStorage.setItem('kept', JSON.stringify(kept));
+  })`);
+  await page.reload();
+  await page.getByRole('alert').getByText('An error in the portal stopped it.').waitFor();
+  await page.getByRole('button', { name: 'Reload' }).click();
+  await message.waitFor();
   await close();
 });
 

@@ -28,17 +28,14 @@ const defaultOptions: DefaultOptions = {
   mutations: { networkMode: 'always' },
 };
 
-export function App({ api }: { api: Api }) {
+export function App({ api, kept }: { api: Api; kept: KeptStates }) {
   const [queries] = useState(() => new QueryClient({ defaultOptions }));
-  const [kept] = useState<KeptStates>(() => new Map());
   useEffect(() => {
     // What one user saw must not be shown to the next.
     return api.subscribe(() => {
-      if (api.session().status !== 'signed-out') return;
-      queries.clear();
-      kept.clear();
+      if (api.session().status === 'signed-out') queries.clear();
     });
-  }, [api, queries, kept]);
+  }, [api, queries]);
   return (
     <ApiContext value={api}>
       <QueryClientProvider client={queries}>

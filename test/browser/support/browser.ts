@@ -168,9 +168,10 @@ async function isEmptied(page: Page): Promise<boolean> {
   const context = page.context();
   try {
     if (context.pages().length > 1) return false;
-    await page.evaluate('localStorage.clear(); sessionStorage.clear()');
     // A page without scripts of the same site: for any other, the next document would get a process that has compiled nothing.
     await page.goto(new URL('/favicon.svg', page.url()).href);
+    // Once the page is left: it writes down what it keeps.
+    await page.evaluate('localStorage.clear(); sessionStorage.clear()');
     await context.clearCookies();
   } catch {
     return false;

@@ -14,7 +14,7 @@ type RequestOptions = {
 };
 
 /** Who is signed in, according to the access token. */
-export type Claims = { userId: string; tenantId: string; role: Role; operator: boolean };
+export type Claims = { userId: string; sessionId: string; tenantId: string; role: Role; operator: boolean };
 export type Role = 'member' | 'admin' | 'owner';
 
 type SessionState =
@@ -304,6 +304,7 @@ function claimsOf(token: string): Claims {
   const role = claims.role === 'owner' || claims.role === 'admin' ? claims.role : 'member';
   return {
     userId: String(claims.sub ?? ''),
+    sessionId: String(claims.sid ?? ''),
     tenantId: String(claims.tenant_id ?? ''),
     role,
     operator: claims.operator === true,

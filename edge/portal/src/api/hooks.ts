@@ -26,7 +26,7 @@ export function useReachable(): boolean {
 /** The signed-in user's claims; only for components inside the session gate. */
 export function useClaims(): Claims {
   const session = useSession();
-  const last = useRef<Claims>({ userId: '', tenantId: '', role: 'member', operator: false });
+  const last = useRef<Claims>({ userId: '', sessionId: '', tenantId: '', role: 'member', operator: false });
   if ('claims' in session) last.current = session.claims;
   return last.current;
 }

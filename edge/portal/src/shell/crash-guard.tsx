@@ -1,14 +1,22 @@
-import { Component, type ReactNode } from 'react';
+import { Component, type ContextType, type ReactNode } from 'react';
+import { KeptStatesContext } from '../api/kept-state.ts';
 import { NotFetched } from '../router/fetched.ts';
 import { Button } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 
 /** Shows a message instead of content that failed or could not be fetched, so that the rest stays. React requires a class for this. */
 export class CrashGuard extends Component<{ children: ReactNode }, { error: unknown }> {
+  static override contextType = KeptStatesContext;
+  declare context: ContextType<typeof KeptStatesContext>;
   override state = { error: null };
 
   static getDerivedStateFromError(error: unknown) {
     return { error: error ?? new Error('Something that is not an error was thrown') };
+  }
+
+  override componentDidCatch(error: unknown) {
+    // Otherwise a page that cannot show what is in it could not even when it is loaded anew.
+    if (!(error instanceof NotFetched)) this.context?.distrust();
   }
 
   override render() {

@@ -1,5 +1,5 @@
 import { useDeferredValue, useEffect, useRef, useState } from 'react';
-import { useKeptState } from '../../api/kept-state.ts';
+import { asItIs, useKeptState } from '../../api/kept-state.ts';
 import { Button } from '../../ui/button.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { Checkbox, TextArea, TextField } from '../../ui/field.tsx';
@@ -14,14 +14,14 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
   const { turns: latest, error, busy, isBusy, ask, stop, clear } = useConversation(onModelGone);
   // Where drawing takes longer than the next piece of an answer takes to come, pieces are drawn together.
   const turns = useDeferredValue(latest);
-  const [text, setText] = useKeptState('chat message', '');
+  const [text, setText] = useKeptState('chat message', '', asItIs);
   /** What was in the message field before the last message was put there to be edited; null while it is not. */
-  const [draft, setDraft] = useKeptState<string | null>('chat draft', null);
+  const [draft, setDraft] = useKeptState<string | null>('chat draft', null, asItIs);
   const isEditing = draft !== null;
-  const [system, setSystem] = useKeptState('chat system', '');
-  const [temperature, setTemperature] = useKeptState('chat temperature', '');
-  const [maxTokens, setMaxTokens] = useKeptState('chat maximum', '');
-  const [formatted, setFormatted] = useKeptState('chat formatted', true);
+  const [system, setSystem] = useKeptState('chat system', '', asItIs);
+  const [temperature, setTemperature] = useKeptState('chat temperature', '', asItIs);
+  const [maxTokens, setMaxTokens] = useKeptState('chat maximum', '', asItIs);
+  const [formatted, setFormatted] = useKeptState('chat formatted', true, asItIs);
   const [viewingCode, setViewingCode] = useState(false);
   const settings = { model, system, temperature, maxTokens };
   const messages = asked(isEditing ? turns.slice(0, lastOfUser(turns)) : turns, text);

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useKeptState } from '../../api/kept-state.ts';
+import { asItIs, useKeptState } from '../../api/kept-state.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, together } from '../../ui/failure.tsx';
@@ -32,7 +32,7 @@ export function Playground() {
   const models = useModels({ operation: kinds[kind], search: '' });
   const found = useModels({ operation: kinds[kind], search: search.trim() });
   // A conversation keeps the model that it had, even if by now another would be offered first.
-  const [offered] = useKeptState<Partial<Record<Kind, string>>>('playground models', {});
+  const [offered] = useKeptState<Partial<Record<Kind, string>>>('playground models', {}, asItIs);
   if (wantedModel !== undefined && fits(wantedModel, kind)) offered[kind] = wanted;
   else offered[kind] ??= modelToTry(models.data?.data ?? [])?.id;
   const asked = wanted === '' ? offered[kind] : wanted;

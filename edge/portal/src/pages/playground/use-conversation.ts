@@ -4,6 +4,7 @@ import { useKeptState } from '../../api/kept-state.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { type AnswerParts, isEmpty, joined, noParts } from './answer-parts.ts';
 import { type ChatSettings, type Message, requestOf } from './chat-request.ts';
+import { lastingTurns } from './lasting-turns.ts';
 import { type ChatUsage, streamChat } from './stream-chat.ts';
 
 /** What was said, what else came with an answer, and what is to be said about it: how long it took, or why it is incomplete. */
@@ -13,11 +14,12 @@ export type Turn = Message & Partial<Omit<AnswerParts, 'text'>> & { note?: strin
 const drawnAgainMs = 100;
 
 /**
- * A conversation with a model, in which at most one answer is under way. It goes on while other pages are shown, until its user signs out.
+ * A conversation with a model, in which at most one answer is under way. It goes on while other pages are shown, until its user signs out;
+ * what was said is still there when its tab is loaded anew.
  */
 export function useConversation(onModelGone: () => void) {
   const api = useApi();
-  const [turns, setTurns] = useKeptState<readonly Turn[]>('chat turns', []);
+  const [turns, setTurns] = useKeptState<readonly Turn[]>('chat turns', [], lastingTurns);
   const [error, setError] = useKeptState<ApiError | null>('chat error', null);
   const [busy, setBusy] = useKeptState('chat busy', false);
   const [running] = useKeptState<{ current: AbortController | null }>('chat running', { current: null });

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'react';
 import { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
-import { useKeptState } from '../../api/kept-state.ts';
+import { asItIs, useKeptState } from '../../api/kept-state.ts';
 import {
   decodeFile,
   type Line,
@@ -28,7 +28,7 @@ function withoutCrumb(length: number): number {
  */
 export function useTranscription(model: string, onRefused: () => void) {
   const api = useApi();
-  const [lines, setLines] = useKeptState<readonly Line[]>('transcript', []);
+  const [lines, setLines] = useKeptState<readonly Line[]>('transcript', [], asItIs);
   const [error, setError] = useState<string | null>(null);
   /** What is heard, or `rest`: what was said until the microphone was stopped is still transcribed. */
   const [busy, setBusy] = useState<'microphone' | 'rest' | 'file' | null>(null);
