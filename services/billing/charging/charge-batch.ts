@@ -32,22 +32,23 @@ export async function chargeBatch(
   await giveDueCredit(sql, [...accounts.values()], nowMs);
   const fresh = await notYetCharged(sql, events);
   const leasesById = await leasesOf(sql, fresh);
+  const days = new DayTexts();
   const charges = fresh.map((event) => {
     const leases = event.leaseIds.flatMap((id) => leasesById.get(id) ?? []);
     const madeMs = madeAtMs(event, nowMs);
-    return { event, leases, madeMs, fundedMs: fundedAtMs(event, madeMs, leases) };
+    return { event, periods: periodsOf(event, madeMs, leases, days), fundedMs: fundedAtMs(event, madeMs, leases) };
   });
   const sinceMs = charges.reduce((earliest, { fundedMs }) => Math.min(earliest, fundedMs), nowMs);
   const funds = await lockFunds(sql, tenantIds, { nowMs, sinceMs });
-  const closed = await closedMonths(sql, tenantIds);
+  const thisMonth = monthOf(nowMs);
+  const firstMonth = charges.reduce((first, { periods: { month } }) => (month < first ? month : first), thisMonth);
+  const closed = await closedMonths(sql, tenantIds, firstMonth);
 
   const postings = new Map<string, Posting[]>(tenantIds.map((tenantId) => [tenantId, []]));
   const drafts = new DraftAdditions();
   const spent = new SpendSums();
-  const days = new DayTexts();
-  for (const { event, leases, madeMs, fundedMs } of charges) {
+  for (const { event, periods, fundedMs } of charges) {
     const { tenantId, userId, apiKeyId } = event;
-    const periods = periodsOf(event, madeMs, leases, days);
     const costNanoUsd = event.usage?.costNanoUsd ?? 0n;
     if (apiKeyId !== '') {
       spent.add({ tenantId, kind: BudgetKind.API_KEY, subjectId: apiKeyId, periodStart: periods.keyDay }, costNanoUsd);
@@ -55,7 +56,7 @@ export async function chargeBatch(
     spent.add({ tenantId, kind: BudgetKind.USER, subjectId: userId, periodStart: periods.userDay }, costNanoUsd);
     if (costNanoUsd === 0n) continue;
     // What arrives after an invoice was finalized goes onto the next one.
-    const month = closed.has(`${tenantId} ${periods.month}`) ? monthOf(nowMs) : periods.month;
+    const month = closed.has(`${tenantId} ${periods.month}`) ? thisMonth : periods.month;
     const invoiceMonth = firstOpenMonth(closed, tenantId, month);
     const { posting, paygNanoUsd } = usagePosting(event, fundedMs, funds.get(tenantId)!, invoiceMonth);
     postings.get(tenantId)!.push(posting);

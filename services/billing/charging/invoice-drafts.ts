@@ -107,12 +107,18 @@ export class DraftAdditions {
   }
 }
 
-/** The months of locked organizations whose invoices accept no further charges, as `tenant month`. */
-export async function closedMonths(sql: Sql, tenantIds: readonly string[]): Promise<Set<string>> {
+/** The months of locked organizations, from one on, whose invoices accept no further charges, as `tenant month`. */
+export async function closedMonths(
+  sql: Sql,
+  tenantIds: readonly string[],
+  firstMonth: PeriodStart,
+): Promise<Set<string>> {
   const { rows } = await sql.query<{ tenant_id: string; month: string }>({
     name: 'closed-months',
-    text: `select tenant_id, month from invoices where tenant_id = any($1::uuid[]) and status <> ${InvoiceStatus.DRAFT}`,
-    values: [plainArray(tenantIds)],
+    text: `
+      select tenant_id, month from invoices
+      where tenant_id = any($1::uuid[]) and month >= $2 and status <> ${InvoiceStatus.DRAFT}`,
+    values: [plainArray(tenantIds), firstMonth],
   });
   return new Set(rows.map(({ tenant_id, month }) => `${tenant_id} ${month}`));
 }
