@@ -20,7 +20,7 @@ import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
 import { dayMs } from '../domain/period.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { giveCredit } from '../ledger/credit.ts';
-import { lockFunds } from '../ledger/funds.ts';
+import { readFunds } from '../ledger/funds.ts';
 import { giveDueCredit } from '../ledger/monthly-credit.ts';
 
 /** How many codes a user may try in an hour: a random code has 130 bits, so guessing is hopeless anyway. */
@@ -82,7 +82,7 @@ async function redeem(
         after: { code: coupon.code_preview, amount_usd: usdJson(coupon.amount_nano_usd) },
       });
       // The balance that the wallet shows: the account's own still includes credit that has expired but is not written off yet.
-      const funds = (await lockFunds(sql, [tenantId], { nowMs })).get(tenantId)!;
+      const funds = (await readFunds(sql, [tenantId], { nowMs })).get(tenantId)!;
       await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
       return `${lotId} ${funds.creditNanoUsd - account.balances.overdraft}`;
     });
