@@ -97,6 +97,9 @@ test.each<[method: string, path: string, body: object | undefined, param: string
     'must have at least 1 character\\b',
   ],
   ['GET', '/admin/users?tenant_id=xx', undefined, 'tenant_id', 'must be a valid UUID'],
+  ['POST', '/admin/grants', { model: 'sandbox-chat', tenant_id: 'xx' }, 'tenant_id', 'must be a valid UUID'],
+  ['DELETE', '/admin/grants?model=sandbox-chat&tenant_id=xx', undefined, 'tenant_id', 'must be a valid UUID'],
+  ['GET', '/usage/history?api_key_id=xx', undefined, 'api_key_id', 'must be a valid UUID'],
   ['GET', '/admin/users?user_ids=', undefined, 'user_ids', 'must have at least 1 character'],
   ['POST', '/api-keys', { name: 'x' }, 'name', 'must have at least 2 characters'],
 ])(
