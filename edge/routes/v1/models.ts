@@ -1,6 +1,6 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { FastifyRequest } from 'fastify';
-import { type Static, Type } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 import { DeploymentStatus, type Model, type Price, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
 import { modelNotAllowed } from '#shared/errors.ts';
@@ -19,91 +19,87 @@ import { operations, operationsNamed } from '../api/admin/catalog-fields.ts';
 /** The model listing (openai-contract.md section 4); /api/v1 adds what the portal shows (decisions.md, Models). */
 export const modelRoutes: Routes = (app, deps) => {
   const { models, metrics, publicUrl } = deps;
+  // Clients offer their users what is listed, so the list holds only what this key may call.
+  const namesFor = ({ principal }: FastifyRequest) => principal!.constraints.modelAllowlist;
+  const config = { access: { surface: 'api', scope: 'models:list' } } as const;
+  const description = 'The models that the caller may call. Retired models are not listed.';
+
+  app.get(
+    '/v1/models',
+    { config, schema: { summary: 'List models', description, response: { 200: listOf(openaiModelSchema) } } },
+    async (request) => {
+      const answer = await models.listModels({ names: namesFor(request) }, asCaller(request));
+      return { object: 'list' as const, data: answer.models.map(openaiModelJson) };
+    },
+  );
+
+  app.get(
+    '/api/v1/models',
+    {
+      config,
+      schema: {
+        summary: 'List models in detail',
+        description: `${description} With neither \`page\` nor \`limit\` all are listed at once.`,
+        response: {
+          200: Type.Object({
+            ...listOf(platformModelSchema).properties,
+            pagination: Type.Optional(paginationSchema),
+          }),
+        },
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          search: Type.Optional(
+            Type.String({
+              maxLength: 255,
+              description:
+                'Words in the name, display name or owner, in any order; an exact match of the name comes first.',
+            }),
+          ),
+          operation: Type.Optional(
+            Type.Array(operations.schema, {
+              maxItems: 100,
+              description: 'May be given several times, for models with any of them.',
+            }),
+          ),
+          is_serviceable: Type.Optional(Type.Boolean()),
+          is_retiring: Type.Optional(Type.Boolean({ description: 'Whether a retirement is announced.' })),
+        }),
+      },
+    },
+    async (request) => {
+      const { page, limit, search, operation, is_serviceable, is_retiring } = request.query;
+      const answer = await models.listModels(
+        {
+          page: page === undefined && limit === undefined ? undefined : { page, limit },
+          search,
+          operations: operationsNamed(operation),
+          isServiceable: is_serviceable,
+          isRetiring: is_retiring,
+          names: namesFor(request),
+        },
+        asCaller(request),
+      );
+      return {
+        object: 'list' as const,
+        data: answer.models.map(platformModelJson),
+        ...(answer.pageInfo === undefined ? {} : { pagination: paginationJson(answer.pageInfo) }),
+      };
+    },
+  );
+
   for (const prefix of ['/v1', '/api/v1'] as const) {
     const [modelSchema, modelJson, inDetail] =
       prefix === '/v1'
         ? [openaiModelSchema, openaiModelJson, '']
         : [platformModelSchema, platformModelJson, ' in detail'];
-    const listSchema = Type.Object({ object: Type.Literal('list'), data: Type.Array(modelSchema) });
-
-    // Clients offer their users what is listed, so the list holds only what this key may call.
-    const namesFor = ({ principal }: FastifyRequest) => principal!.constraints?.modelAllowlist ?? [];
-    const access = { surface: 'api', scope: 'models:list' } as const;
-    const description = 'The models that the caller may call. Retired models are not listed.';
-    if (prefix === '/v1') {
-      app.get(
-        '/v1/models',
-        { config: { access }, schema: { summary: 'List models', description, response: { 200: listSchema } } },
-        async (request) => {
-          const answer = await models.listModels({ names: namesFor(request) }, asCaller(request));
-          return { object: 'list' as const, data: answer.models.map(modelJson) };
-        },
-      );
-    } else {
-      app.get(
-        '/api/v1/models',
-        {
-          config: { access },
-          schema: {
-            summary: 'List models in detail',
-            description: `${description} With neither \`page\` nor \`limit\` all are listed at once.`,
-            response: {
-              200: Type.Object({
-                object: Type.Literal('list'),
-                data: Type.Array(platformModelSchema),
-                pagination: Type.Optional(paginationSchema),
-              }),
-            },
-            querystring: Type.Object({
-              ...pageQuerySchema,
-              search: Type.Optional(
-                Type.String({
-                  maxLength: 255,
-                  description:
-                    'Words in the name, display name or owner, in any order; an exact match of the name comes first.',
-                }),
-              ),
-              operation: Type.Optional(
-                Type.Array(operations.schema, {
-                  maxItems: 100,
-                  description: 'May be given several times, for models with any of them.',
-                }),
-              ),
-              is_serviceable: Type.Optional(Type.Boolean()),
-              is_retiring: Type.Optional(Type.Boolean({ description: 'Whether a retirement is announced.' })),
-            }),
-          },
-        },
-        async (request) => {
-          const { page, limit, search, operation, is_serviceable, is_retiring } = request.query;
-          const answer = await models.listModels(
-            {
-              page: page === undefined && limit === undefined ? undefined : { page, limit },
-              search,
-              operations: operationsNamed(operation),
-              isServiceable: is_serviceable,
-              isRetiring: is_retiring,
-              names: namesFor(request),
-            },
-            asCaller(request),
-          );
-          return {
-            object: 'list' as const,
-            data: answer.models.map(platformModelJson),
-            ...(answer.pageInfo === undefined ? {} : { pagination: paginationJson(answer.pageInfo) }),
-          };
-        },
-      );
-    }
-
     app.get(
       `${prefix}/models/deprecations`,
       {
-        config: { access: { surface: 'api', scope: 'models:list' } },
+        config,
         schema: {
           summary: `List deprecations${inDetail}`,
           description: 'Models whose retirement is announced, and retired models.',
-          response: { 200: listSchema },
+          response: { 200: listOf(modelSchema) },
         },
       },
       async (request) => {
@@ -131,6 +127,9 @@ export const modelRoutes: Routes = (app, deps) => {
     );
   }
 };
+
+const listOf = <Item extends TSchema>(model: Item) =>
+  Type.Object({ object: Type.Literal('list'), data: Type.Array(model) });
 
 const openaiModelSchema = Type.Object(
   {
