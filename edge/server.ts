@@ -28,7 +28,10 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const shedder = new LoadShedder(deps.clock.monotonic, heap.isFull);
   const isTrusted = compileIpAllowlist(deps.trustedProxies);
   const app: FastifyInstance = fastify({
-    ...ownAnswers(deps, (refusal) => metrics.request('unmatched', statusOf(refusal), 0)),
+    ...ownAnswers(deps, (refusal, request, reply) => {
+      allowAllOrigins(request, reply);
+      metrics.request('unmatched', statusOf(refusal), 0);
+    }),
     // Fastify's own comparison takes a trusted hop with a port for the client.
     trustProxy: isTrusted === null ? false : (hop: string | undefined) => isTrusted(clientAddress({ ip: hop })),
     bodyLimit: 1024 * 1024,

@@ -27,10 +27,10 @@ import { answerUnparsable, refuseConnect, refuseExpectation, resetWhatIsCutOff }
  * `installErrors` for the rest.
  */
 
-/** Options of `fastify`. `onRefused` is told of what the router refuses, for which no hook runs. */
+/** Options of `fastify`. `onRefused` is told of what the router refuses, for which no hook runs, before it is answered. */
 export function ownAnswers(
   { logger: parent }: { logger: Logger },
-  onRefused: (refusal: GatewayError) => void = () => {},
+  onRefused: (refusal: GatewayError, request: FastifyRequest, reply: FastifyReply) => void = () => {},
 ) {
   // A logger for each request costs more than all checks; log lines name the request themselves.
   const logger: FastifyBaseLogger = Object.assign(Object.create(parent), { child: () => logger });
@@ -41,9 +41,9 @@ export function ownAnswers(
     requestIdHeader: false as const,
     clientErrorHandler: answerUnparsable,
     frameworkErrors: (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
-      const refusal = toGatewayError(error);
-      onRefused(refusal);
-      sendError(refusal, request, reply.header('x-request-id', request.id));
+      const refusal = beginAnswer(request, reply) ?? toGatewayError(error);
+      onRefused(refusal, request, reply);
+      sendError(refusal, request, reply);
     },
   };
 }

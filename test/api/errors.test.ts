@@ -406,12 +406,14 @@ describe('a wrong address', () => {
     );
   });
 
-  test('a badly encoded URL: 400', async () => {
+  test('a badly encoded URL: 400, which pages may read and no cache may keep', async () => {
     const raw = await rawRequest(
       gateway.url,
       `GET /v1/models/%zz HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\nconnection: close\r\n\r\n`,
     );
     expect(raw).toMatch(/^HTTP\/1\.1 400 /);
+    expect(raw).toMatch(/\r\naccess-control-allow-origin: \*\r\n/);
+    expect(raw).toMatch(/\r\ncache-control: no-store\r\n/);
   });
 
   test.each(['/v1/models/', '/api/v1/models/'])('%s: 404', async (path) => {
@@ -437,6 +439,12 @@ describe('a wrong address', () => {
       `${get}host: gateway\r\ncontent-type: application/json\r\ncontent-type: text/plain\r\n`,
     ],
     ['a transfer coding that nobody knows', 501, `${post}transfer-encoding: gzip, chunked\r\n`, noChunk],
+    [
+      'one at a badly encoded URL',
+      501,
+      `${post.replace('models', '%zz')}transfer-encoding: gzip, chunked\r\n`,
+      noChunk,
+    ],
     ['one of two lines', 501, `${post}transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n`, noChunk],
     ['one that is no more', 501, `${post}transfer-encoding: identity, chunked\r\n`, noChunk],
     ['a transfer coding of HTTP/1.0', 400, `${post.replace('1.1', '1.0')}transfer-encoding: chunked\r\n`, noChunk],
