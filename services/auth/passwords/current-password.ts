@@ -1,6 +1,5 @@
 import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import { hasSignedInFrom } from '../db/session.repository.ts';
 import type { UserRow } from '../db/user.entity.ts';
 import { getUser } from '../db/user.repository.ts';
 import type { AuthDeps } from '../deps.ts';
@@ -19,16 +18,11 @@ export async function userWithPassword(
   { database, passwords, throttle }: Deps,
 ): Promise<UserRow> {
   const user = await getUser(database.em(), { id: caller.userId, tenantId: caller.tenantId });
-  const knownAddress = await hasSignedInFrom(database, { email: user.email, ip: caller.ip });
-  const attempt = { email: user.email, ip: caller.ip, knownAddress };
-  await throttle.begin(attempt);
-  const right = await passwords.verify(user.email, user.passwordHash, currentPassword).catch(async (error) => {
-    await throttle.takeBack(attempt);
-    throw error;
-  });
-  if (!right) throw wrongPassword();
-  await throttle.succeeded(attempt);
-  return user;
+  const shown = await throttle.attempt({ email: user.email, ip: caller.ip }, async () =>
+    (await passwords.verify(user.email, user.passwordHash, currentPassword)) ? user : null,
+  );
+  if (shown === null) throw wrongPassword();
+  return shown;
 }
 
 /** A 400: the session is valid, and a 401 would make clients refresh it. */

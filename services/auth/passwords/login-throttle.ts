@@ -3,31 +3,28 @@ import { type Clock, clockDifferenceMsMax } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
+import { hasSignedInFrom } from '../db/session.repository.ts';
 import { accountBackoff, addressBackoff, addressSource, type BackoffPolicy } from '../domain/login-backoff.ts';
 
 /** Slows down password guessing, by account and by address, across all replicas. */
 export type LoginThrottle = {
   /**
-   * Counts an attempt as failed before it is made, so that simultaneous attempts cannot slip past each other. @throws GatewayError
-   * RATE_LIMITED when it must wait.
+   * Makes an attempt at an account: `judge` returns null when the password is wrong. It counts as failed before it is made, so that
+   * simultaneous ones cannot slip past each other, and then no longer if it is right, or fails, which reveals nothing about the password.
+   * Returns what `judge` does. @throws GatewayError RATE_LIMITED when it must wait.
    */
-  begin(attempt: LoginAttempt): Promise<void>;
+  attempt<Result>(at: Attempt, judge: () => Promise<Result | null>): Promise<Result | null>;
   /** Counts a request that causes mails. @throws GatewayError RATE_LIMITED when the address asks too often. */
   countAddress(ip: string): Promise<void>;
-  /** Takes back the count of a successful attempt. Never rejects, as the next two: at worst somebody waits in vain. */
-  succeeded(attempt: LoginAttempt): Promise<void>;
-  /** Takes back the count of an attempt that revealed nothing about the password. */
-  takeBack(attempt: LoginAttempt): Promise<void>;
-  /** Forgets an account's failures from unknown addresses, and from this one, from where its owner has set a password by mail. */
-  forgive(account: Pick<LoginAttempt, 'email' | 'ip'>): Promise<void>;
+  /**
+   * Forgets an account's failures from unknown addresses, and from this one, from where its owner has set a password by mail. Never rejects: at
+   * worst somebody waits in vain.
+   */
+  forgive(at: Attempt): Promise<void>;
 };
 
-type LoginAttempt = {
-  email: string;
-  ip: string;
-  /** Whether the account's owner has signed in from this address before: then other people's failures do not count. */
-  knownAddress: boolean;
-};
+/** Which account, and from where. */
+type Attempt = { email: string; ip: string };
 
 const wrongPasswords = 'Too many wrong passwords.';
 
@@ -39,8 +36,9 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
   // People type passwords into the address field; neither is stored.
   const subject = (...parts: string[]): Buffer => createHmac('sha256', key).update(parts.join('\0')).digest();
   const addressSubject = (ip: string): Buffer => subject('address', addressSource(ip));
-  const accountSubject = ({ email, ip, knownAddress }: LoginAttempt): Buffer =>
-    knownAddress ? subject('account from', email, addressSource(ip)) : subject('account', email);
+  const accountSubject = ({ email }: Attempt): Buffer => subject('account', email);
+  /** Where the account's owner has signed in before, other people's failures do not count. */
+  const knownSubject = ({ email, ip }: Attempt): Buffer => subject('account from', email, addressSource(ip));
 
   const count = async (counted: Buffer, policy: BackoffPolicy, tooMany: string): Promise<void> => {
     const now = new Date(clock.now());
@@ -97,13 +95,30 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
   };
 
   return {
-    async begin(attempt) {
-      await count(addressSubject(attempt.ip), addressBackoff, wrongPasswords);
-      await count(accountSubject(attempt), accountBackoff, wrongPasswords).catch(async (error) => {
+    async attempt(at, judge) {
+      const address = addressSubject(at.ip);
+      const account = (await hasSignedInFrom(database, at)) ? knownSubject(at) : accountSubject(at);
+      await count(address, addressBackoff, wrongPasswords);
+      await count(account, accountBackoff, wrongPasswords).catch(async (error) => {
         // Nobody judges it, so it is no guess, for which everybody at the address would have to wait.
-        await correct(() => uncount(addressSubject(attempt.ip)));
+        await correct(() => uncount(address));
         throw error;
       });
+      const result = await judge().catch(async (error) => {
+        await correct(async () => {
+          await uncount(account);
+          await uncount(address);
+        });
+        throw error;
+      });
+      if (result !== null) {
+        await correct(async () => {
+          await forget(account);
+          // Only this attempt is taken back: a guesser's own account must not clear the address.
+          await uncount(address);
+        });
+      }
+      return result;
     },
     countAddress: (ip) =>
       count(
@@ -111,20 +126,6 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
         addressBackoff,
         'Too many emails were requested from your IP address.',
       ),
-    succeeded: (attempt) =>
-      correct(async () => {
-        await forget(accountSubject(attempt));
-        // Only this attempt is taken back: a guesser's own account must not clear the address.
-        await uncount(addressSubject(attempt.ip));
-      }),
-    takeBack: (attempt) =>
-      correct(async () => {
-        await uncount(accountSubject(attempt));
-        await uncount(addressSubject(attempt.ip));
-      }),
-    forgive: (account) =>
-      correct(() =>
-        forget(accountSubject({ ...account, knownAddress: false }), accountSubject({ ...account, knownAddress: true })),
-      ),
+    forgive: (at) => correct(() => forget(accountSubject(at), knownSubject(at))),
   };
 }
