@@ -8,9 +8,9 @@ import { voidMailedLinks } from './tokens/mailed-links.ts';
 type Deps = Pick<AuthDeps, 'clock' | 'outbox'>;
 
 /**
- * Changes the address of a locked user, in a transaction that has locked the new one (invitation-limits.ts): links from earlier
+ * Changes the address of a locked user, in a transaction that has locked the new one (invitations/invitation-limits.ts): links from earlier
  * mails end, and the former address is told. So is the new one, unless its reader has just proved to be the user (`isVerified`). Sessions go
- * on. Fails with the violation that `refuseTakenAddress` knows. Withdraw unfit invitations after it (invite.ts), and audit the change.
+ * on. Fails with the violation that `refuseTakenAddress` knows. Call `withdrawUnfit` after it, and audit the change.
  */
 export async function changeEmail(
   em: SqlEntityManager,

@@ -12,9 +12,9 @@ import { userMessage } from '../db/user.message.ts';
 import { refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { requireStrongPassword } from '../domain/password-rule.ts';
-import { lockInvitedAddress } from '../invitation-limits.ts';
-import { makeOrganization } from '../make-organization.ts';
-import { notPending, pendingInvitation } from '../pending-invitation.ts';
+import { lockInvitedAddress } from '../invitations/invitation-limits.ts';
+import { notPending, pendingInvitation } from '../invitations/pending-invitation.ts';
+import { makeOrganization } from '../organizations/make-organization.ts';
 import { wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;

@@ -11,8 +11,8 @@ import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { beginInvitingAsOperator, refuseMember } from '../invitation-limits.ts';
-import { invite } from '../invite.ts';
+import { beginInvitingAsOperator, refuseMember } from '../invitations/invitation-limits.ts';
+import { invite } from '../invitations/invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 

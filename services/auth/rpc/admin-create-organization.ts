@@ -12,9 +12,9 @@ import { invitationMessage } from '../db/invitation.message.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { beginInvitingAsOperator } from '../invitation-limits.ts';
-import { invite } from '../invite.ts';
-import { makeOrganization } from '../make-organization.ts';
+import { beginInvitingAsOperator } from '../invitations/invitation-limits.ts';
+import { invite } from '../invitations/invite.ts';
+import { makeOrganization } from '../organizations/make-organization.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 

@@ -1,7 +1,7 @@
 import { operatorCaller, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { withdrawInvitation } from '../invite.ts';
+import { withdrawInvitation } from '../invitations/invite.ts';
 
 /** Withdraws a pending invitation of any organization, or one that makes a new one. */
 export const adminDeleteInvitation =

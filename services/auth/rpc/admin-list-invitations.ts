@@ -1,7 +1,7 @@
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { invitationsOf } from '../list-invitations.ts';
+import { invitationsOf } from '../invitations/list-invitations.ts';
 
 /** The invitations of any organization, or those that make a new one. */
 export const adminListInvitations =

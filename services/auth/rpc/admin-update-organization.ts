@@ -2,7 +2,7 @@ import { operatorCaller, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { renameOrganization } from '../rename-organization.ts';
+import { renameOrganization } from '../organizations/rename-organization.ts';
 
 /** Changes any organization. */
 export const adminUpdateOrganization =

@@ -11,8 +11,8 @@ import { isLastOperator, lockOperators, lockUser, refuseTakenAddress } from '../
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
-import { lockInvitedAddress } from '../invitation-limits.ts';
-import { withdrawUnfit } from '../invite.ts';
+import { lockInvitedAddress } from '../invitations/invitation-limits.ts';
+import { withdrawUnfit } from '../invitations/invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes' | 'outbox'>;
 

@@ -9,8 +9,8 @@ import { getOrganizationRow } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
 import { lockUser, refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { lockInvitedAddress } from '../invitation-limits.ts';
-import { withdrawUnfit } from '../invite.ts';
+import { lockInvitedAddress } from '../invitations/invitation-limits.ts';
+import { withdrawUnfit } from '../invitations/invite.ts';
 import { tokenHash } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox'>;

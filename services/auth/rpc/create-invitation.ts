@@ -13,8 +13,8 @@ import { getOrganizationRow } from '../db/organization.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { mayInvite } from '../domain/member-rules.ts';
-import { beginInviting } from '../invitation-limits.ts';
-import { invite } from '../invite.ts';
+import { beginInviting } from '../invitations/invitation-limits.ts';
+import { invite } from '../invitations/invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 

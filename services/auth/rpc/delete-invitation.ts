@@ -1,7 +1,7 @@
 import { type Caller, Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { withdrawInvitation } from '../invite.ts';
+import { withdrawInvitation } from '../invitations/invite.ts';
 
 /** Withdraws a pending invitation of the caller's organization. */
 export const deleteInvitation =

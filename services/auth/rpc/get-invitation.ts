@@ -1,7 +1,7 @@
 import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { pendingInvitation } from '../pending-invitation.ts';
+import { pendingInvitation } from '../invitations/pending-invitation.ts';
 
 /** What the holder of a token is invited to: no more than the mail told them in which it came. */
 export const getInvitation =

@@ -1,6 +1,6 @@
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { invitationsOf } from '../list-invitations.ts';
+import { invitationsOf } from '../invitations/list-invitations.ts';
 
 /** The invitations of the caller's organization. */
 export const listInvitations =

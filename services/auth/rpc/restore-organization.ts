@@ -1,6 +1,6 @@
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { setSuspended } from '../suspension.ts';
+import { setSuspended } from '../organizations/suspension.ts';
 
 /** Ends an organization's suspension. */
 export const restoreOrganization =

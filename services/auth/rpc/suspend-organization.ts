@@ -1,6 +1,6 @@
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { setSuspended } from '../suspension.ts';
+import { setSuspended } from '../organizations/suspension.ts';
 
 /** From now on an organization's inference, jobs and realtime are refused. */
 export const suspendOrganization =

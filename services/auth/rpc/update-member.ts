@@ -18,7 +18,7 @@ import {
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { losesLastOwner, mayChangeMember } from '../domain/member-rules.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
-import { withdrawUnfit } from '../invite.ts';
+import { withdrawUnfit } from '../invitations/invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 

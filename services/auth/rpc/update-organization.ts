@@ -2,7 +2,7 @@ import { type Caller, Role, requireRole, sessionCaller } from '#shared/rpc/calle
 import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { renameOrganization } from '../rename-organization.ts';
+import { renameOrganization } from '../organizations/rename-organization.ts';
 
 /** Changes the caller's own organization. */
 export const updateOrganization =

@@ -2,12 +2,12 @@ import type { Organization } from '#gen/modelgateway/auth/v1/organization_pb.ts'
 import { transaction } from '#shared/db/transaction.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import { actorOf, recordAudit } from './audit.ts';
-import { organizationMessage } from './db/organization.message.ts';
-import { lockOrganization } from './db/organization.repository.ts';
-import type { AuthDeps } from './deps.ts';
-import { announce } from './feed/announce.ts';
-import { forgetAfterMs, recordChange } from './feed/changes.ts';
+import { actorOf, recordAudit } from '../audit.ts';
+import { organizationMessage } from '../db/organization.message.ts';
+import { lockOrganization } from '../db/organization.repository.ts';
+import type { AuthDeps } from '../deps.ts';
+import { announce } from '../feed/announce.ts';
+import { forgetAfterMs, recordChange } from '../feed/changes.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 

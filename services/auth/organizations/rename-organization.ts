@@ -1,10 +1,10 @@
 import { transactionInTurn } from '#shared/db/transaction.ts';
 import { requiredName } from '#shared/safe-text.ts';
-import { recordAudit } from './audit.ts';
-import { type Author, judgeAgain } from './current-caller.ts';
-import type { OrganizationRow } from './db/organization.entity.ts';
-import { lockOrganization } from './db/organization.repository.ts';
-import type { AuthDeps } from './deps.ts';
+import { recordAudit } from '../audit.ts';
+import { type Author, judgeAgain } from '../current-caller.ts';
+import type { OrganizationRow } from '../db/organization.entity.ts';
+import { lockOrganization } from '../db/organization.repository.ts';
+import type { AuthDeps } from '../deps.ts';
 
 /** Renames an organization, unless no name is given. */
 export function renameOrganization(

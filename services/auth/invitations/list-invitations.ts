@@ -1,8 +1,8 @@
 import type { ListInvitationsRequest } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { invitationMessage } from './db/invitation.message.ts';
-import { pageOfInvitations } from './db/invitation.repository.ts';
-import type { AuthDeps } from './deps.ts';
+import { invitationMessage } from '../db/invitation.message.ts';
+import { pageOfInvitations } from '../db/invitation.repository.ts';
+import type { AuthDeps } from '../deps.ts';
 
 /** One page of an organization's invitations, or, for null, of those that make a new one; each with its current status. */
 export async function invitationsOf(

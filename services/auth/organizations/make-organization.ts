@@ -1,8 +1,8 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { uuidv7 } from '#shared/ids.ts';
-import { type AuditActor, recordAudit } from './audit.ts';
-import { OrganizationEntity, type OrganizationRow } from './db/organization.entity.ts';
-import type { AuthDeps } from './deps.ts';
+import { type AuditActor, recordAudit } from '../audit.ts';
+import { OrganizationEntity, type OrganizationRow } from '../db/organization.entity.ts';
+import type { AuthDeps } from '../deps.ts';
 
 /** Makes an organization, in the transaction of the call. */
 export async function makeOrganization(

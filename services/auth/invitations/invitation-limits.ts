@@ -1,10 +1,10 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
-import { UserEntity } from './db/user.entity.ts';
-import { findUserByEmail } from './db/user.repository.ts';
-import { addressWaitMs, countedUntil, hourlyMailsMax, refuseFlood } from './domain/mail-limits.ts';
+import { countPendingForOthers, latestInvitations, latestPendingTo } from '../db/invitation.repository.ts';
+import { UserEntity } from '../db/user.entity.ts';
+import { findUserByEmail } from '../db/user.repository.ts';
+import { addressWaitMs, countedUntil, hourlyMailsMax, refuseFlood } from '../domain/mail-limits.ts';
 
 /** The most pending invitations of an organization. */
 const pendingInvitationsMax = 100;
