@@ -1,4 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { asService } from '#shared/rpc/caller.ts';
+import { testEvent } from '../../services/usage/fixtures/test-events.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -145,6 +151,34 @@ test('a job keeps its room between two attempts, though a limit is lowered meanw
   expect((await limit('DELETE')).status).toBe(204);
   await waitFor(() => isAdmitted(key), { description: 'the room to be free', timeoutMs: 10_000, intervalMs: 50 });
 });
+
+test.each(['later', 'at once'])(
+  'room that the second run of a job took anew is free again if the lost first run is what counts, told %s',
+  async (told) => {
+    const { switchboard } = bench.gateway.gateway;
+    const billing = switchboard.client('jobs', BillingService);
+    const usage = switchboard.client('edge', UsageService);
+    const { id: apiKeyId, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
+    const profile = (await bench.gateway.call('GET', '/api/v1/profile', bench.session)).json;
+    const caller = { tenantId: profile.organization.id, userId: profile.id, apiKeyId };
+    const jobId = uuidv7();
+    const costNanoUsd = 10_000_000n;
+    const demand = { kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: costNanoUsd };
+    await billing.lease(
+      { ...caller, holderId: jobId, costMaxNanoUsd: costNanoUsd, demands: [demand] },
+      asService('jobs'),
+    );
+    const settlement = { leaseId: demand.leaseId, fencingToken: 1n, usedNanoUsd: costNanoUsd };
+    await billing.settle({ holderId: jobId, settlements: [settlement] }, asService('jobs'));
+    expect(await isAdmitted(key)).toBe(false);
+    const first = testEvent(Date.now(), { ...caller, jobId, usage: { costNanoUsd: 0n } });
+    const second = { ...first, leaseIds: [demand.leaseId] };
+    if (told === 'at once') await usage.record({ events: [first, second] }, asService('edge'));
+    else for (const event of [first, second]) await usage.record({ events: [event] }, asService('edge'));
+    await waitFor(() => isAdmitted(key), { description: 'the room to be free' });
+    await bench.gateway.call('DELETE', `/api/v1/api-keys/${apiKeyId}`, bench.session);
+  },
+);
 
 test('a job submitted while nothing limited it does not run under a later cap that leaves no room for it', async () => {
   const { id, key } = await bench.gateway.createKey(bench.session);

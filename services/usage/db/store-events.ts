@@ -85,7 +85,7 @@ const storingLock = `hashtextextended('usage.store-events', 0)`;
 /**
  * Stores valid events whose months have partitions. Call it in a transaction.
  *
- * @throws unique_violation when one exists already; then call `withoutStored` first, in another transaction.
+ * @throws unique_violation when one exists already; then call `storedLeases` first, in another transaction.
  */
 export async function storeEvents(
   client: Sql,
@@ -142,15 +142,18 @@ const parametersOf = (rows: readonly RollUp[]): Buffer[] => [
   ...summed.map(([, read]) => arrayOf('bigint', rows, read)),
 ];
 
-/** The events that are not stored yet. Until the transaction ends nobody else stores any, so this stays true. */
-export async function withoutStored(client: Sql, events: readonly UsageEvent[]): Promise<UsageEvent[]> {
+/** Of the events that are stored already: the leases that they have there, by id. Until the transaction ends nobody else stores any. */
+export async function storedLeases(
+  client: Sql,
+  events: readonly UsageEvent[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
   await client.query({ name: 'store-alone', text: `select pg_advisory_xact_lock(${storingLock})` });
-  const { rows } = await client.query<{ id: string }>({
-    name: 'stored-events',
-    text: `select id from unnest($1::uuid[], $2::uuid[]) as event (tenant_id, id)
-      where exists (select from events where events.tenant_id = event.tenant_id and events.id = event.id)`,
+  const { rows } = await client.query<{ id: string; lease_ids: string[] }>({
+    name: 'stored-leases',
+    text: `select id, lease_ids from unnest($1::uuid[], $2::uuid[]) as event (tenant_id, event_id)
+      cross join lateral (
+        select id, lease_ids from events where events.tenant_id = event.tenant_id and events.id = event_id offset 0) as stored`,
     values: [arrayOf('uuid', events, ({ tenantId }) => tenantId), arrayOf('uuid', events, ({ id }) => id)],
   });
-  const stored = new Set(rows.map(({ id }) => id));
-  return events.filter(({ id }) => !stored.has(id));
+  return new Map(rows.map(({ id, lease_ids }) => [id, lease_ids]));
 }
