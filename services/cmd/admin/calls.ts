@@ -1,10 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AdminFindCallsRequestSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { isUuid } from '#shared/ids.ts';
 import { adminEventJson } from '../../../edge/routes/api/usage/event-json.ts';
 import {
   type AdminCommand,
   type AdminContext,
   argument,
+  choice,
+  dayOption,
   existingOrganization,
   pageOf,
   pageOptions,
@@ -14,20 +17,45 @@ import {
 export const callCommands: readonly AdminCommand[] = [
   {
     name: 'calls find',
-    usage: '<request id> [--page n] [--limit n]',
-    summary: 'Finds the call of any organization whose answer had this x-request-id, with its charge.',
+    usage: '<request id | call id> [--page n] [--limit n]',
+    summary:
+      'Finds the call of any organization whose answer had this x-request-id, or that a charge names, with its charge.',
     options: pageOptions,
-    run: (context, args) =>
-      charged(context, { requestId: argument(args, 0, "the call's request id"), page: pageOf(args) }),
+    run(context, args) {
+      const id = argument(args, 0, "the call's request id");
+      return charged(context, { ...(isUuid(id) ? { eventId: id } : { requestId: id }), page: pageOf(args) });
+    },
   },
   {
     name: 'calls list',
-    usage: '<organization> [--key id] [--page n] [--limit n]',
-    summary: 'Lists the calls of an organization, or of one of its keys, such as one that leaked, with their charges.',
-    options: { ...pageOptions, key: { type: 'string' } },
+    usage:
+      '[organization] [--user id] [--key id] [--model name] [--success true|false] [--deployment id] ' +
+      '[--start-date day] [--end-date day] [--page n] [--limit n]',
+    summary:
+      'Lists calls with their charges, such as those of a key that leaked, or that failed. Without an organization, or ' +
+      'through a deployment, of at most seven days in UTC: by default the last ones.',
+    options: {
+      ...pageOptions,
+      user: { type: 'string' },
+      key: { type: 'string' },
+      model: { type: 'string' },
+      success: { type: 'string' },
+      deployment: { type: 'string' },
+      'start-date': { type: 'string' },
+      'end-date': { type: 'string' },
+    },
     async run(context, args) {
-      const filter = { apiKeyId: textOption(args, 'key'), page: pageOf(args) };
-      return charged(context, { tenantId: await existingOrganization(context, args), ...filter });
+      const success = choice(args, 'success', ['true', 'false']);
+      return charged(context, {
+        tenantId: args.positionals.length === 0 ? '' : await existingOrganization(context, args),
+        userId: textOption(args, 'user'),
+        apiKeyId: textOption(args, 'key'),
+        model: textOption(args, 'model'),
+        success: success === undefined ? undefined : success === 'true',
+        deploymentId: textOption(args, 'deployment'),
+        range: { startDate: dayOption(args, 'start-date'), endDate: dayOption(args, 'end-date') },
+        page: pageOf(args),
+      });
     },
   },
 ];

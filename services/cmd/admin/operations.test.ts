@@ -139,16 +139,32 @@ test('the request id that a client quotes leads an operator to the call, its org
   const ofAll: { id: string }[] = await json('calls', 'list', organization);
   expect(ofAll.map(({ id }) => id)).toContain(found.id);
   expect(await refusal('calls', 'list', uuidv7(), '--key', keyId)).toEqual([1, 'No such organization.']);
+  // As its charge names it, and as after a complaint about a model.
+  expect(await json('calls', 'find', found.id)).toEqual([found]);
+  expect(await json('calls', 'list', '--model', 'sandbox-chat-mini', '--user', userId)).toEqual([found]);
+  const ofModel = ['calls', 'list', organization, '--model', 'sandbox-chat-mini'];
+  expect(await json(...ofModel, '--success', 'true', '--start-date', '2020-01-01')).toEqual([found]);
+  expect(await json(...ofModel, '--success', 'false', '--deployment', deployment.id)).toEqual([]);
+  expect(await json(...ofModel, '--end-date', '2020-01-01')).toEqual([]);
+  const needed = [1, expect.stringContaining('success=false')];
+  expect(await refusal('calls', 'list', '--deployment', deployment.id)).toEqual(needed);
   const { transaction_id, ...over } = found;
   const rest = (token: string) => gateway.call('GET', `/api/v1/admin/calls?request_id=${requestId}`, token);
   expect((await rest(session)).json).toMatchObject({ data: [over], pagination: { total: 1 } });
   expect((await rest(key)).status).toBe(403);
+  const narrowed = `model=sandbox-chat-mini&user_id=${userId}&api_key_id=${keyId}&success=true&event_id=${found.id}`;
+  const byAll = await gateway.call('GET', `/api/v1/admin/calls?${narrowed}&start_date=2020-01-01`, session);
+  expect(byAll.json).toMatchObject({ data: [over], pagination: { total: 1 } });
   const paramOf = async (query: string) =>
     (await gateway.call('GET', `/api/v1/admin/calls?${query}`, session)).json.error?.param;
-  expect(await paramOf('')).toBe('request_id');
-  expect(await paramOf(`request_id=${requestId}&tenant_id=${organization}`)).toBe('request_id');
-  expect(await paramOf(`request_id=${requestId}&api_key_id=${keyId}`)).toBe('tenant_id');
-  expect(await paramOf(`tenant_id=${organization}&api_key_id=x`)).toBe('api_key_id');
+  for (const param of ['event_id', 'tenant_id', 'user_id', 'api_key_id', 'deployment_id']) {
+    expect(await paramOf(`${param}=x`)).toBe(param);
+  }
+  expect(await paramOf('success=maybe')).toBe('success');
+  expect(await paramOf('model=')).toBe('model');
+  expect(await paramOf('start_date=today')).toBe('start_date');
+  expect(await paramOf(`deployment_id=${uuidv7()}`)).toBe('deployment_id');
+  expect(await paramOf('start_date=2026-07-01&end_date=2026-07-08')).toBe('start_date');
   const charge = `/api/v1/billing/documents/transactions?usage_event_id=${found.id}`;
   expect((await gateway.call('GET', charge, session)).json.data).toMatchObject([{ id: transaction_id }]);
 });

@@ -4,8 +4,7 @@ import type { PageById } from '#shared/db/pages-by-id.ts';
 import type { Sql } from '#shared/db/sql.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
-import type { PageRows } from '#shared/page.ts';
-import { startsBetween, tiers, weekMs } from '../domain/parts.ts';
+import { quarterHourMs, startsBetween, tiers, weekMs } from '../domain/parts.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
 import { arrayOf } from './binary.ts';
@@ -77,25 +76,6 @@ function eventsIn(ranges: readonly InstantRange[], parameters: Parameters, where
     select * from events where ${where} and id >= first_id and id < end_id ${first}) as events`;
 }
 
-/** A page of what was called under a request id, whatever the organization, newest first, and how much it is in all. */
-export async function pageOfRequest(
-  database: Pick<ServiceDatabase, 'query'>,
-  requestId: string,
-  { limit, offset }: Pick<PageRows, 'limit' | 'offset'>,
-): Promise<{ rows: EventRow[]; total: number }> {
-  const [listed, counted] = await Promise.all([
-    database.query<EventRow>({
-      text: 'select * from events where request_id = $1 order by id desc limit $2 offset $3',
-      values: [requestId, limit, offset],
-    }),
-    database.query<{ total: string }>({
-      text: 'select count(*) as total from events where request_id = $1',
-      values: [requestId],
-    }),
-  ]);
-  return { rows: listed.rows, total: Number(counted.rows[0]!.total) };
-}
-
 /** The conditions on listed events. */
 function listed(parameters: Parameters, query: EventQuery & InstantRange): string {
   const conditions = [narrowing(parameters, query.subject, query.filter)];
@@ -152,7 +132,7 @@ async function countEvents(client: Sql, query: EventQuery): Promise<{ total: num
 /** How far in pages are found by reading past the events before them, which is cheaper than to ask for sums. */
 const readPastMax = 500;
 
-const [{ widthMs: quarterHourMs }, ...coarserTiers] = tiers;
+const [, ...coarserTiers] = tiers;
 
 /** Whether a filter picks events from among others; otherwise they are next to each other in an index. */
 const isPicked = (filter: Filter | undefined): boolean => Boolean(filter?.model || filter?.endpoint);
@@ -172,18 +152,12 @@ async function placeOfPage(
   if (isLookUp(query) || (offset <= readPastMax && !isPicked(filter))) return { ranges, offset };
   /** Of some buckets, newest first, keeps those of the page. */
   const keep = (buckets: readonly (InstantRange & Counts)[]): void => {
-    ranges = [];
-    let later = 0;
-    let skipped = 0;
-    for (const { startMs, endMs, requests, successful_requests: succeeded } of buckets) {
-      const count = Number(success === undefined ? requests : success ? succeeded : requests - succeeded);
-      if (count === 0) continue;
-      later += count;
-      if (later <= offset) skipped = later;
-      else ranges.push({ startMs, endMs });
-      if (later >= offset + limit) break;
-    }
-    offset -= skipped;
+    const counted = buckets.map(({ startMs, endMs, requests, successful_requests: succeeded }) => ({
+      startMs,
+      endMs,
+      calls: Number(success === undefined ? requests : success ? succeeded : requests - succeeded),
+    }));
+    ({ ranges, offset } = rangesOfPage(counted, { limit, offset }));
   };
   for (const tier of coarserTiers.toReversed()) {
     const [{ startMs }, { endMs }] = [ranges.at(-1)!, ranges[0]!];
@@ -194,6 +168,24 @@ async function placeOfPage(
   }
   keep(await quarterHours(client, { subject, filter, ranges }));
   return { ranges, offset };
+}
+
+/** The ranges, of some newest first, in which a page of all their calls lies, and its offset there. */
+export function rangesOfPage(
+  counted: readonly (InstantRange & { calls: number })[],
+  { limit, offset }: { limit: number; offset: number },
+): { ranges: InstantRange[]; offset: number } {
+  const ranges: InstantRange[] = [];
+  let later = 0;
+  let skipped = 0;
+  for (const { startMs, endMs, calls } of counted) {
+    if (calls === 0) continue;
+    later += calls;
+    if (later <= offset) skipped = later;
+    else ranges.push({ startMs, endMs });
+    if (later >= offset + limit) break;
+  }
+  return { ranges, offset: offset - skipped };
 }
 
 type Counts = { requests: bigint; successful_requests: bigint };

@@ -11,6 +11,7 @@ import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-eve
 import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
 import { exportEvents } from '../rpc/export-events.ts';
 import { bucketedSums } from './bucketed-sums.ts';
+import { pageOfCalls } from './calls.ts';
 import { leftBehind } from './charge-batches.ts';
 import { groupedSums } from './grouped-sums.ts';
 import { listEvents, pageOfEvents } from './history.ts';
@@ -128,8 +129,10 @@ test('what an outage kept from being charged is read back without reading any ot
   for (const month of ['06', '07']) expect(plan).toContain(`Index Scan using events_2026_${month}_pkey`);
 });
 
-/** A page of the history, and how many events it reads. */
-async function readPage(query: Partial<Parameters<typeof pageOfEvents>[1]>) {
+type ListPage = (database: Parameters<typeof pageOfEvents>[0]) => ReturnType<typeof pageOfEvents>;
+
+/** A page of calls, and how many events it reads. */
+async function readingPage(list: ListPage) {
   const database = await openDatabase();
   let read = 0;
   const connect = async () => {
@@ -143,10 +146,15 @@ async function readPage(query: Partial<Parameters<typeof pageOfEvents>[1]>) {
     };
     return { query, release: () => connection.release() };
   };
-  const all = { subject: { tenantId, userId: null }, filter: {}, startMs: null, endMs: null, success: undefined };
-  const page = await pageOfEvents({ pool: { connect } as never }, { ...all, limit: 50, offset: 0, ...query });
+  const page = await list({ pool: { connect } as never });
   await database.close();
   return { ids: page.rows.map(({ id }) => id), total: page.total, read };
+}
+
+/** A page of the history, and how many events it reads. */
+function readPage(query: Partial<Parameters<typeof pageOfEvents>[1]>) {
+  const all = { subject: { tenantId, userId: null }, filter: {}, startMs: null, endMs: null, success: undefined };
+  return readingPage((database) => pageOfEvents(database, { ...all, limit: 50, offset: 0, ...query }));
 }
 
 const newestFirst = (events: readonly { id: string }[]) =>
@@ -239,6 +247,31 @@ test('a page far back reads no more than the events of a quarter hour besides it
   );
   const page = await readPage({ subject, startMs, endMs, offset: 1_234 });
   expect(page).toMatchObject({ ids: within.slice(1_234, 1_284), total: within.length });
+});
+
+test('a model’s few failed calls of all organizations are found without reading those of others, and so are those of a deployment', async () => {
+  const deploymentId = testId(600);
+  const events = Array.from({ length: 6 }, (_, place) =>
+    testEvent(testNowMs - (place + 1) * 80_000_000, {
+      tenantId: testId(place),
+      model: place % 2 === 0 ? 'failing' : 'small-chat',
+      deploymentId,
+      success: false,
+    }),
+  );
+  await usage.client.record({ events }, asService());
+  const ofWeek = { startMs: testNowMs - 7 * 86_400_000, endMs: testNowMs };
+  const read = (filter: { model?: string; deploymentId: string }) =>
+    readingPage((database) => {
+      const query = { filter: { tenantId: '', success: false, ...filter }, range: ofWeek };
+      return pageOfCalls(database, { ...query, limit: 2, offset: 1 });
+    });
+  const failing = newestFirst(events.filter(({ model }) => model === 'failing'));
+  expect(await read({ model: 'failing', deploymentId: '' })).toEqual({ ids: failing.slice(1), total: 3, read: 2 });
+  // These are read to be counted as well, and in their quarter hours the organizations' other failed ones.
+  const ofDeployment = await read({ deploymentId });
+  expect(ofDeployment).toMatchObject({ ids: newestFirst(events).slice(1, 3), total: 6 });
+  expect(ofDeployment.read).toBeLessThan(20);
 });
 
 /** The calls of an export of the whole range, how many rows of a table it reads, and by how many statements. */

@@ -1,11 +1,13 @@
 import type { InstantRange } from './time-buckets.ts';
 
+/** The finest roll-ups: every time zone's days are made of quarter hours. */
+export const quarterHourMs = 900_000;
 const dayMs = 86_400_000;
 export const weekMs = 7 * dayMs;
 
 /** The tiers of roll-ups, and where their units begin: quarter hours, UTC days, and weeks from Monday. */
 export const tiers = [
-  { tier: 'quarterHour', widthMs: 900_000, anyStartMs: 0 },
+  { tier: 'quarterHour', widthMs: quarterHourMs, anyStartMs: 0 },
   { tier: 'day', widthMs: dayMs, anyStartMs: 0 },
   { tier: 'week', widthMs: weekMs, anyStartMs: Date.UTC(1970, 0, 5) },
 ] as const;

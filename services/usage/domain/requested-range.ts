@@ -1,6 +1,6 @@
 import { ErrorReason, gatewayError, invalidRequest, invalidValue } from '#shared/errors.ts';
 import { readDay } from '#shared/iso-time.ts';
-import { type BucketWidth, type DayRange, dayAt, daysIn, isTimeZone } from './time-buckets.ts';
+import { type BucketWidth, type DayRange, dayAt, dayStartMs, daysIn, isTimeZone } from './time-buckets.ts';
 
 /** Days as given in a request; empty if absent. */
 export type RequestedDays = { startDate: string; endDate: string; timezone: string };
@@ -70,6 +70,12 @@ export function resolveOpenRange({ startDate, endDate, timezone }: RequestedDays
   if (firstDay !== null && lastDay !== null) requireOrder({ firstDay, lastDay, timeZone }, 'end_date');
   return { firstDay, lastDay, timeZone };
 }
+
+/** The moments between which such days are; null where they are open. */
+export const openInstants = ({ firstDay, lastDay, timeZone }: ReturnType<typeof resolveOpenRange>) => ({
+  startMs: firstDay === null ? null : dayStartMs(firstDay, timeZone),
+  endMs: lastDay === null ? null : dayStartMs(lastDay.add({ days: 1 }), timeZone),
+});
 
 function requireOrder({ firstDay, lastDay }: DayRange, param: string): void {
   if (Temporal.PlainDate.compare(firstDay, lastDay) <= 0) return;

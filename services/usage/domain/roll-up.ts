@@ -1,12 +1,10 @@
 import { NIL } from 'uuid';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
+import { quarterHourMs } from './parts.ts';
 
 /** Replaces the key id of calls made by sessions. */
 export const noKeyId = NIL;
-
-/** The finest buckets: every time zone's days are made of quarter hours. */
-const quarterHourMs = 900_000;
 
 /** Everything that roll-ups distinguish. */
 type RollUpKey = {

@@ -3,9 +3,8 @@ import { callerOf } from '#shared/rpc/caller.ts';
 import { eventMessage } from '../db/event-rows.ts';
 import { pageOfEvents } from '../db/history.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { resolveOpenRange } from '../domain/requested-range.ts';
+import { openInstants, resolveOpenRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
-import { dayStartMs } from '../domain/time-buckets.ts';
 
 /** Events per answer by default (decisions.md, Usage). */
 const limitDefault = 50;
@@ -14,15 +13,13 @@ export const listHistory =
   ({ database }: Pick<UsageDeps, 'database'>): UsageRpc<'listHistory'> =>
   async (request, context) => {
     const subject = subjectOf(callerOf(context), request.scope);
-    const { firstDay, lastDay, timeZone } = resolveOpenRange(request.range);
     const query = {
       subject,
       filter: request.filter,
       success: request.success,
       requestId: request.requestId,
       eventId: request.eventId,
-      startMs: firstDay === null ? null : dayStartMs(firstDay, timeZone),
-      endMs: lastDay === null ? null : dayStartMs(lastDay.add({ days: 1 }), timeZone),
+      ...openInstants(resolveOpenRange(request.range)),
     };
     const { offset } = request;
     const limit = request.limit || limitDefault;

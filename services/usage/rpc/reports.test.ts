@@ -91,12 +91,13 @@ function workload(seed: number, count: number): UsageEvent[] {
   });
 }
 
+const inside = (event: UsageEvent, startMs: number, endMs: number) => {
+  const ms = timestampDate(event.occurredAt!).getTime();
+  return ms >= startMs && ms < endMs;
+};
+
 describe('on a random workload with duplicates and reorderings', () => {
   const events = workload(7, 3_000);
-  const inside = (event: UsageEvent, startMs: number, endMs: number) => {
-    const ms = timestampDate(event.occurredAt!).getTime();
-    return ms >= startMs && ms < endMs;
-  };
   const ofJuly = events.filter((event) => inside(event, Date.UTC(2026, 6, 1), Date.UTC(2026, 7, 1)));
   const mine = ofJuly.filter((event) => event.userId === userId);
 
@@ -401,6 +402,90 @@ describe('roles', () => {
   test('people cannot list the users of a model', async () => {
     const users = usage.client.listModelUsers({ model: 'm', since: {} }, admin)[Symbol.asyncIterator]();
     await expect(users.next()).rejects.toMatchObject(insufficient);
+  });
+});
+
+describe('calls of any organization', () => {
+  const operator = asPerson({ tenantId: testId(59), userId: testId(59), operator: true });
+  const pick = random(5);
+  const firstMs = Date.UTC(2026, 6, 2);
+  const events = Array.from({ length: 500 }, (_, index) => {
+    const own = pick(6);
+    // A quarter of an hour has several of an organization, and several organizations.
+    return testEvent(firstMs + pick(50) * 20_736_000 + pick(900_000), {
+      tenantId: testId(60 + Math.floor(own / 2)),
+      userId: testId(70 + own),
+      apiKeyId: testId(80 + own),
+      model: ['found-chat', 'found-embed'][index % 2]!,
+      deploymentId: testId(90 + (index % 4)),
+      success: pick(4) > 0,
+      requestId: `req_found_${index % 499}`,
+    });
+  }).sort((a, b) => (a.id < b.id ? 1 : -1));
+  const idsOf = (list: readonly UsageEvent[]) => list.map(({ id }) => id);
+  beforeAll(async () => {
+    await usage.client.record({ events }, asService());
+  });
+
+  test('are those that all filters pick, on whatever page', async () => {
+    for (let round = 0; round < 60; round += 1) {
+      const oneOf = <Value>(...values: Value[]): Value => values[pick(values.length)]!;
+      const filter = {
+        tenantId: oneOf('', '', testId(60), testId(62)),
+        userId: oneOf('', '', testId(70)),
+        apiKeyId: oneOf('', '', testId(80)),
+        model: oneOf('found-chat', 'found-embed'),
+        deploymentId: oneOf('', '', testId(90), testId(91)),
+      };
+      const success = filter.deploymentId === '' ? oneOf(undefined, true, false) : false;
+      const [first, days] = [2 + pick(13), 1 + pick(7)];
+      const range = {
+        startDate: `2026-07-${first}`.replace(/-(.)$/, '-0$1'),
+        endDate: String(Temporal.PlainDate.from({ year: 2026, month: 7, day: first }).add({ days: days - 1 })),
+      };
+      const picked = events.filter(
+        (event) =>
+          inside(event, Date.UTC(2026, 6, first), Date.UTC(2026, 6, first + days)) &&
+          event.success === (success ?? event.success) &&
+          Object.entries(filter).every(([name, value]) => ['', event[name as 'model']].includes(value)),
+      );
+      const [page, limit] = [1 + pick(3), oneOf(3, 20, 100)];
+      const found = await usage.client.adminFindCalls({ ...filter, success, range, page: { page, limit } }, operator);
+      expect(idsOf(found.events), JSON.stringify({ filter, success, range, page, limit })).toEqual(
+        idsOf(picked.slice((page - 1) * limit, page * limit)),
+      );
+      expect(found.pageInfo?.total).toBe(BigInt(picked.length));
+    }
+  });
+
+  test('are looked up by the id of one, or by a request id, among what else is asked for', async () => {
+    const { id, tenantId: theirs, requestId } = events[7]!;
+    const find = async (request: Parameters<typeof usage.client.adminFindCalls>[0]) =>
+      idsOf((await usage.client.adminFindCalls(request, operator)).events);
+    expect(await find({ eventId: id })).toEqual([id]);
+    expect(await find({ requestId })).toContain(id);
+    expect(await find({ requestId: 'req_found_0' })).toHaveLength(2);
+    expect(await find({ eventId: id, tenantId: theirs, requestId })).toEqual([id]);
+    expect(await find({ eventId: id, tenantId: testId(999) })).toEqual([]);
+    expect(await find({ requestId, range: { endDate: '2026-07-01' } })).toEqual([]);
+    expect(await find({ eventId: testId(999) })).toEqual([]);
+  });
+
+  test('are of the last seven days, or of as many others, unless they are of one organization', async () => {
+    const lastDays = events.filter((event) => inside(event, Date.UTC(2026, 6, 9), Date.UTC(2026, 6, 16)));
+    const ofModel = (more: Parameters<typeof usage.client.adminFindCalls>[0]) =>
+      usage.client.adminFindCalls({ model: 'found-chat', ...more }, operator);
+    const total = BigInt(lastDays.filter(({ model }) => model === 'found-chat').length);
+    expect((await ofModel({})).pageInfo?.total).toBe(total);
+    const range = { startDate: '2026-07-01', endDate: '2026-07-08' };
+    const tooLarge = { reason: ErrorReason.RANGE_TOO_LARGE, details: { param: 'start_date' } };
+    await expect(ofModel({ range })).rejects.toMatchObject(tooLarge);
+    const ofDeployment = { tenantId: testId(60), deploymentId: testId(90) };
+    await expect(ofModel({ range, ...ofDeployment, success: false })).rejects.toMatchObject(tooLarge);
+    const refused = { reason: ErrorReason.INVALID_REQUEST, details: { param: 'deployment_id' } };
+    await expect(ofModel(ofDeployment)).rejects.toMatchObject(refused);
+    const ofOne = events.filter((event) => event.tenantId === testId(60) && event.model === 'found-chat');
+    expect((await ofModel({ tenantId: testId(60) })).pageInfo?.total).toBe(BigInt(ofOne.length));
   });
 });
 
