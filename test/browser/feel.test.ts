@@ -308,7 +308,7 @@ test('a model’s snippets name it, the gateway and the chosen language, and can
 
 test('the page of a model leads to the playground only if that can try it, and to the requests that one has sent to it', async () => {
   const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.member, '/models/sandbox-image');
+  await signIn(page, portal.url, users.member, '/models/sandbox-embed');
   const requests = page.getByRole('link', { name: 'Your requests' });
   const trying = page.getByRole('link', { name: 'Try it' });
   await requests.waitFor();

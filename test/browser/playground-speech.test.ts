@@ -2,6 +2,7 @@ import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { wavHeader } from '../../services/models/audio/wav-header.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { seriousFindings } from './support/axe.ts';
 import { goWithin, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
 import { users } from './support/portal.ts';
 import { browser, portal, sharePortal } from './support/shared-portal.ts';
@@ -19,6 +20,33 @@ function sentOver(page: Page): { type: string; audio?: string; url: string }[] {
   );
   return sent;
 }
+
+test('a text is spoken in the chosen voice and format, heard, saved, and still there after a visit to another page', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-speech');
+  const speech = page.getByRole('region', { name: 'Speech' });
+  await page.getByLabel('Voice').fill('nova');
+  const request = page.waitForRequest((one) => one.url().endsWith('/audio/speech'));
+  await page.getByLabel('Text').fill('Hello there.');
+  await page.getByLabel('Text').press('Enter');
+  expect((await request).postDataJSON()).toEqual({
+    model: 'sandbox-speech',
+    input: 'Hello there.',
+    voice: 'nova',
+    response_format: 'wav',
+  });
+  await speech.getByText('Hello there.').waitFor();
+  await expect.poll(() => page.evaluate('document.querySelector("audio").duration')).toBeGreaterThan(0.1);
+  const download = page.waitForEvent('download');
+  await speech.getByRole('button', { name: 'Download' }).click();
+  expect((await download).suggestedFilename()).toBe('speech.wav');
+  expect(await seriousFindings(page)).toEqual([]);
+  await goWithin(page, '/models/sandbox-speech');
+  await page.getByRole('link', { name: 'Try it' }).click();
+  await speech.getByText('Hello there.').waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
 
 test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its transcript shown', async () => {
   const { page, troubles, close } = await openPage(browser);

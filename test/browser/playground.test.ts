@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
@@ -262,6 +263,42 @@ test('what a model draws and where it has found what it says are shown, and noth
   expect(await sources.last().getByRole('listitem').count()).toBe(2);
   expect(await seriousFindings(page)).toEqual([]);
   expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a picture is drawn by what is written, and saved; a refusal is told, and a picture that is stopped leaves the last one', async () => {
+  const { page, troubles, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-image');
+  const picture = page.getByRole('region', { name: 'Picture' });
+  const draw = page.getByRole('button', { name: 'Draw' });
+  await page.getByLabel('Prompt').fill('A lighthouse at dusk');
+  await page.getByLabel('Size').fill('64x32');
+  await page.getByLabel('Prompt').press('Enter');
+  await picture.getByRole('img').waitFor();
+  await expect.poll(() => page.evaluate('document.querySelector("section img").naturalWidth')).toBe(64);
+  const download = page.waitForEvent('download');
+  await picture.getByRole('button', { name: 'Download image 1' }).click();
+  expect((await download).suggestedFilename()).toBe('image-1.png');
+  expect(
+    readFileSync(await (await download).path())
+      .subarray(1, 4)
+      .toString(),
+  ).toBe('PNG');
+  expect(await seriousFindings(page)).toEqual([]);
+  expect(
+    await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'),
+  ).toBeLessThanOrEqual(0);
+
+  await page.route('**/api/v1/images/generations', () => {});
+  await draw.click();
+  await picture.getByText('Drawing…').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await picture.getByRole('img').waitFor();
+  expect(troubles).toEqual([]);
+  await page.unroute('**/api/v1/images/generations');
+  await page.getByLabel('Size').fill('1x1');
+  await draw.click();
+  await page.getByRole('alert').getByText("Invalid value for 'size'").waitFor();
   await close();
 });
 

@@ -1,6 +1,7 @@
 import {
   type AnswerMessage,
   type AnswerParts,
+  imagesIn,
   joined,
   noParts,
   partsOf,
@@ -11,8 +12,7 @@ import {
 export const shownLengthMax = 200_000;
 
 type Choice = { message?: AnswerMessage; text?: unknown } | null;
-type Item = { b64_json?: unknown; url?: unknown } | null;
-type Result = { choices?: unknown; text?: unknown; data?: unknown; output_format?: string; citations?: unknown };
+type Result = { choices?: unknown; text?: unknown; data?: unknown; output_format?: unknown; citations?: unknown };
 
 /** The answers of a chat or completion, the words of a transcript, or the images, whichever it is. */
 export function answersIn(result: Result): readonly AnswerParts[] {
@@ -21,14 +21,7 @@ export function answersIn(result: Result): readonly AnswerParts[] {
       ? written(choice?.text)
       : joined(partsOf(choice.message), { sources: sourcesBeside(result.citations) }),
   );
-  const images = listIn<Item>(result.data).flatMap((item) =>
-    typeof item?.b64_json === 'string'
-      ? [`data:image/${result.output_format ?? 'png'};base64,${item.b64_json}`]
-      : typeof item?.url === 'string'
-        ? [item.url]
-        : [],
-  );
-  return [...said, written(result.text), { ...noParts, images }]
+  return [...said, written(result.text), { ...noParts, images: imagesIn(result) }]
     .map((answer) => (answer.text.length <= shownLengthMax ? answer : { ...answer, text: '' }))
     .filter(({ text, images }) => text !== '' || images.length > 0);
 }

@@ -12,7 +12,7 @@ import { Select } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
-import { fits } from '../playground/kinds.ts';
+import { kindFor } from '../playground/kinds.ts';
 import { LanguageChoice } from './language-choice.tsx';
 import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
@@ -41,7 +41,7 @@ export function ModelPage({ parameters }: PageParameters) {
               Your requests
             </ButtonLink>
           )}
-          {model.data !== undefined && (fits(model.data, 'chat') || fits(model.data, 'transcribe')) && (
+          {model.data !== undefined && kindFor(model.data) !== undefined && (
             <ButtonLink icon="play" href={`/playground?model=${encodeURIComponent(id)}`}>
               Try it
             </ButtonLink>

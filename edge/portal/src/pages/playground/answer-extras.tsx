@@ -1,3 +1,5 @@
+import { downloadFile } from '../../format/csv.ts';
+import { Button } from '../../ui/button.tsx';
 import type { AnswerParts } from './answer-parts.ts';
 import { OuterLink } from './answer-text.tsx';
 
@@ -5,13 +7,8 @@ import { OuterLink } from './answer-text.tsx';
 export function AnswerImages({ images }: Pick<AnswerParts, 'images'>) {
   return images.map((address, index) =>
     address.startsWith('data:image/') ? (
-      <img
-        // biome-ignore lint/suspicious/noArrayIndexKey: images are only added at the end, and two may be alike.
-        key={index}
-        src={address}
-        alt={`Answer, number ${index + 1}`}
-        className="max-h-96 max-w-full rounded-lg border border-line"
-      />
+      // biome-ignore lint/suspicious/noArrayIndexKey: images are only added at the end, and two may be alike.
+      <AnswerImage key={index} address={address} number={index + 1} />
     ) : (
       // biome-ignore lint/suspicious/noArrayIndexKey: as above.
       <p key={index} className="markdown text-sm wrap-anywhere">
@@ -19,6 +16,37 @@ export function AnswerImages({ images }: Pick<AnswerParts, 'images'>) {
       </p>
     ),
   );
+}
+
+function AnswerImage({ address, number }: { address: string; number: number }) {
+  const download = () => {
+    const file = fileOf(address);
+    if (file !== null) downloadFile(`image-${number}.${file.extension}`, file.blob);
+  };
+  return (
+    <div className="grid justify-items-start gap-2">
+      <img
+        src={address}
+        alt={`Answer, number ${number}`}
+        className="max-h-96 max-w-full rounded-lg border border-line"
+      />
+      <Button size="small" icon="download" aria-label={`Download image ${number}`} onClick={download}>
+        Download
+      </Button>
+    </div>
+  );
+}
+
+/** The file in an address that includes it in base64, of whatever size: browsers save no long address. Null if it is none. */
+function fileOf(address: string): { blob: Blob; extension: string } | null {
+  const { type, extension, content } =
+    /^data:(?<type>image\/(?<extension>[a-z0-9]+)[^;,]*);base64,(?<content>.*)$/s.exec(address)?.groups ?? {};
+  if (type === undefined || extension === undefined || content === undefined) return null;
+  try {
+    return { blob: new Blob([Uint8Array.from(atob(content), (byte) => byte.charCodeAt(0))], { type }), extension };
+  } catch {
+    return null;
+  }
 }
 
 /** The pages that an answer refers to, by the numbers that its text has for them. */

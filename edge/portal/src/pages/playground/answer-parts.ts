@@ -46,6 +46,16 @@ export const sourcesBeside = (citations: unknown): readonly Source[] =>
     typeof url === 'string' ? [{ url, title: '' }] : [],
   );
 
+/** What the images operation answers, as far as it is images: included, or where they are. */
+export const imagesIn = (result: { data?: unknown; output_format?: unknown }): readonly string[] =>
+  listOf<{ b64_json?: unknown; url?: unknown }>(result.data).flatMap(({ b64_json: included, url }) =>
+    typeof included === 'string'
+      ? [`data:image/${textOf(result.output_format) || 'png'};base64,${included}`]
+      : typeof url === 'string'
+        ? [url]
+        : [],
+  );
+
 export const noParts: AnswerParts = { text: '', reasoning: '', images: [], sources: [] };
 
 /** An answer with another piece of it. A source may be told with several pieces, or with each. */

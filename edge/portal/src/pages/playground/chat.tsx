@@ -1,14 +1,15 @@
 import { useDeferredValue, useEffect, useRef, useState } from 'react';
 import { asItIs, useKeptState } from '../../api/kept-state.ts';
 import { Button } from '../../ui/button.tsx';
-import { classNames } from '../../ui/class-names.ts';
 import { Checkbox, TextArea, TextField } from '../../ui/field.tsx';
 import { FormError } from '../../ui/form.tsx';
 import { asked, lastOfUser, requestOf } from './chat-request.ts';
+import { Composer } from './composer.tsx';
 import { Suggestions } from './suggestions.tsx';
 import { TurnView } from './turn.tsx';
 import { useConversation } from './use-conversation.ts';
 import { ViewCode } from './view-code.tsx';
+import { answersClass, Workspace } from './workspace.tsx';
 
 export function Chat({ model, onModelGone }: { model: string; onModelGone: () => void }) {
   const { turns: latest, error, busy, isBusy, ask, stop, clear } = useConversation(onModelGone);
@@ -28,8 +29,6 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
   const log = useRef<HTMLDivElement>(null);
   const message = useRef<HTMLTextAreaElement>(null);
   const isAtEnd = useRef(true);
-  // A keyboard on the screen has no Shift Enter.
-  const entersSend = !window.matchMedia('(pointer: coarse)').matches;
   // New text scrolls into view, unless the user is reading further up.
   useEffect(() => {
     if (turns.length > 0 && isAtEnd.current) log.current?.scrollTo({ top: log.current.scrollHeight });
@@ -37,7 +36,7 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
 
   const submit = async () => {
     const prompt = text.trim();
-    if (prompt === '' || model === '' || isBusy()) return;
+    if (prompt === '' || isBusy()) return;
     isAtEnd.current = true;
     setText(draft ?? '');
     setDraft(null);
@@ -51,7 +50,7 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
     if (message.current?.form?.contains(document.activeElement)) message.current.focus();
   };
   const regenerate = () => {
-    if (model === '' || isBusy()) return;
+    if (isBusy()) return;
     isAtEnd.current = true;
     // Where the answer grows: the button that was pressed is no more.
     log.current?.focus({ preventScroll: true });
@@ -85,100 +84,10 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
   };
 
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-5 lg:grid-cols-[minmax(0,1fr)_17rem]">
-      <div
-        className={classNames(
-          'grid min-w-0 grid-cols-[minmax(0,1fr)] gap-3 rounded-xl border border-line bg-surface',
-          // Down to the end of the window, with the message always in sight.
-          'lg:h-[calc(100dvh-14.5rem)] lg:min-h-96 lg:grid-rows-[minmax(0,1fr)_auto]',
-        )}
-      >
-        <div
-          ref={log}
-          onScroll={({ currentTarget: { scrollHeight, clientHeight, scrollTop } }) => {
-            isAtEnd.current = scrollHeight - clientHeight - scrollTop < 24;
-          }}
-          role="log"
-          aria-label="Conversation"
-          aria-live="polite"
-          // Otherwise a screen reader starts over with each piece of an answer; so it reads the whole one at its end.
-          aria-busy={busy}
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
-          tabIndex={0}
-          className={classNames(
-            'grid min-h-64 grid-cols-[minmax(0,1fr)] gap-4 overflow-y-auto p-4 max-lg:max-h-[60dvh] sm:p-5 lg:min-h-0',
-            turns.length === 0 ? 'content-center-safe' : 'content-start',
-          )}
-        >
-          {turns.length === 0 && (
-            <Suggestions
-              onChoose={(suggestion) => {
-                setText(suggestion);
-                message.current?.focus();
-              }}
-            />
-          )}
-          {turns.map((turn, index) => (
-            <TurnView
-              // biome-ignore lint/suspicious/noArrayIndexKey: turns are only added and replaced at the end.
-              key={index}
-              turn={turn}
-              busy={busy && index === turns.length - 1}
-              formatted={formatted}
-              actions={actionsOn(index)}
-            />
-          ))}
-        </div>
-        <div className="grid grid-cols-[minmax(0,1fr)] gap-3 border-t border-line p-3">
+    <Workspace
+      composer={
+        <>
           <FormError error={error} />
-          <form
-            onSubmit={(event) => {
-              event.preventDefault();
-              void submit();
-            }}
-            className="flex items-end gap-2"
-          >
-            <textarea
-              ref={message}
-              aria-label="Message"
-              rows={2}
-              placeholder="Write a message"
-              aria-describedby={entersSend ? 'message-keys' : undefined}
-              value={text}
-              onChange={(event) => setText(event.target.value)}
-              onKeyDown={(event) => {
-                if (event.nativeEvent.isComposing) return;
-                if (event.key === 'Escape' && isEditing) endEditing();
-                if (!entersSend || event.key !== 'Enter' || event.shiftKey) return;
-                event.preventDefault();
-                void submit();
-              }}
-              className="min-w-0 flex-1 resize-y rounded-md border border-edge bg-surface px-3 py-2 text-base"
-            />
-            {busy ? (
-              <Button
-                icon="stop"
-                size="large"
-                onClick={(event) => {
-                  // By the end of this click the same element may be Send, which would send what is in the field.
-                  event.preventDefault();
-                  stop();
-                }}
-              >
-                Stop
-              </Button>
-            ) : (
-              <Button
-                type="submit"
-                look="primary"
-                icon="send"
-                size="large"
-                disabled={text.trim() === '' || model === ''}
-              >
-                Send
-              </Button>
-            )}
-          </form>
           {isEditing && (
             <p className="flex flex-wrap items-center gap-2 text-xs text-faint">
               Replaces your last message and its answer.
@@ -187,44 +96,87 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
               </Button>
             </p>
           )}
-          {entersSend && (
-            <p id="message-keys" className="text-xs text-faint">
-              Enter sends, Shift Enter adds a line.
-            </p>
-          )}
-        </div>
-      </div>
-      <div className="grid gap-4 rounded-xl border border-line bg-surface p-4">
-        <TextArea label="System message" rows={4} value={system} onChange={setSystem} placeholder="None" />
-        <TextField
-          label="Temperature"
-          inputMode="decimal"
-          placeholder="Model default"
-          value={temperature}
-          onChange={setTemperature}
-        />
-        <TextField
-          label="Maximum tokens"
-          inputMode="numeric"
-          placeholder="Model default"
-          value={maxTokens}
-          onChange={setMaxTokens}
-        />
-        <Checkbox label="Format answers" checked={formatted} onChange={setFormatted} />
-        <Button icon="code" disabled={messages.length === 0} onClick={() => setViewingCode(true)}>
-          View code
-        </Button>
-        <Button
-          disabled={turns.length === 0 || busy}
-          onClick={() => {
-            if (isEditing) endEditing();
-            clear();
-          }}
-        >
-          Clear conversation
-        </Button>
+          <Composer
+            ref={message}
+            label="Message"
+            placeholder="Write a message"
+            text={text}
+            onType={setText}
+            action="Send"
+            onSend={() => void submit()}
+            busy={busy}
+            onStop={stop}
+            onEscape={() => isEditing && endEditing()}
+          />
+        </>
+      }
+      settings={
+        <>
+          <TextArea label="System message" rows={4} value={system} onChange={setSystem} placeholder="None" />
+          <TextField
+            label="Temperature"
+            inputMode="decimal"
+            placeholder="Model default"
+            value={temperature}
+            onChange={setTemperature}
+          />
+          <TextField
+            label="Maximum tokens"
+            inputMode="numeric"
+            placeholder="Model default"
+            value={maxTokens}
+            onChange={setMaxTokens}
+          />
+          <Checkbox label="Format answers" checked={formatted} onChange={setFormatted} />
+          <Button icon="code" disabled={messages.length === 0} onClick={() => setViewingCode(true)}>
+            View code
+          </Button>
+          <Button
+            disabled={turns.length === 0 || busy}
+            onClick={() => {
+              if (isEditing) endEditing();
+              clear();
+            }}
+          >
+            Clear conversation
+          </Button>
+        </>
+      }
+    >
+      <div
+        ref={log}
+        onScroll={({ currentTarget: { scrollHeight, clientHeight, scrollTop } }) => {
+          isAtEnd.current = scrollHeight - clientHeight - scrollTop < 24;
+        }}
+        role="log"
+        aria-label="Conversation"
+        aria-live="polite"
+        // Otherwise a screen reader starts over with each piece of an answer; so it reads the whole one at its end.
+        aria-busy={busy}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard.
+        tabIndex={0}
+        className={answersClass(turns.length === 0)}
+      >
+        {turns.length === 0 && (
+          <Suggestions
+            onChoose={(suggestion) => {
+              setText(suggestion);
+              message.current?.focus();
+            }}
+          />
+        )}
+        {turns.map((turn, index) => (
+          <TurnView
+            // biome-ignore lint/suspicious/noArrayIndexKey: turns are only added and replaced at the end.
+            key={index}
+            turn={turn}
+            busy={busy && index === turns.length - 1}
+            formatted={formatted}
+            actions={actionsOn(index)}
+          />
+        ))}
       </div>
       {viewingCode && <ViewCode request={requestOf(messages, settings)} onClose={() => setViewingCode(false)} />}
-    </div>
+    </Workspace>
   );
 }

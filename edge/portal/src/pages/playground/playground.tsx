@@ -12,7 +12,9 @@ import { ModelSearch } from '../models/model-search.tsx';
 import { modelToTry } from '../models/model-to-try.ts';
 import { refetchIntervalMs, useModels } from '../models/use-models.ts';
 import { Chat } from './chat.tsx';
-import { fits, type Kind, kinds } from './kinds.ts';
+import { Images } from './images.tsx';
+import { fits, type Kind, kindFor, kindNames, kinds } from './kinds.ts';
+import { Speech } from './speech.tsx';
 import { Transcribe } from './transcribe.tsx';
 
 /** The list in which the model with this name, if there is one, comes first. */
@@ -25,12 +27,9 @@ export function Playground() {
   const [search, setSearch] = useState('');
   const wantedModel = useNamed(wanted || undefined).data?.data.find((model) => model.id === wanted);
   const kind =
-    mode === 'transcribe' ||
-    (mode === '' && wantedModel !== undefined && !fits(wantedModel, 'chat') && fits(wantedModel, 'transcribe'))
-      ? 'transcribe'
-      : 'chat';
-  const models = useModels({ operation: kinds[kind], search: '' });
-  const found = useModels({ operation: kinds[kind], search: search.trim() });
+    kindNames.find((one) => one === mode) ?? (wantedModel === undefined ? undefined : kindFor(wantedModel)) ?? 'chat';
+  const models = useModels({ operation: kinds[kind].operations, search: '' });
+  const found = useModels({ operation: kinds[kind].operations, search: search.trim() });
   // A conversation keeps the model that it had, even if by now another would be offered first.
   const [offered] = useKeptState<Partial<Record<Kind, string>>>('playground models', {}, asItIs);
   if (wantedModel !== undefined && fits(wantedModel, kind)) offered[kind] = wanted;
@@ -59,10 +58,7 @@ export function Playground() {
                 label="Mode"
                 value={kind}
                 onChange={setMode}
-                choices={[
-                  { value: 'chat', label: 'Chat' },
-                  { value: 'transcribe', label: 'Transcribe' },
-                ]}
+                choices={kindNames.map((one) => ({ value: one, label: kinds[one].name }))}
               />
               <ModelSearch label="Search models" all={models.data} value={search} onChange={setSearch} />
               <Select
@@ -80,18 +76,35 @@ export function Playground() {
               </Notice>
             )}
             {chosen === undefined ? (
-              <EmptyState
-                icon="model"
-                title={kind === 'chat' ? 'No chat model available' : 'No transcription model available'}
-              />
-            ) : kind === 'chat' ? (
-              <Chat model={chosen.id} onModelGone={readAgain} />
+              <EmptyState icon="model" title={kinds[kind].missing} />
             ) : (
-              <Transcribe model={chosen.id} onRefused={readAgain} />
+              <Trial kind={kind} model={chosen.id} onModelGone={readAgain} />
             )}
           </>
         )}
       </Loaded>
     </Page>
   );
+}
+
+type TrialProps = {
+  kind: Kind;
+  model: string;
+  /** Something was refused: perhaps because the model is no longer there. */
+  onModelGone: () => void;
+};
+
+function Trial({ kind, ...rest }: TrialProps) {
+  switch (kind) {
+    case 'chat':
+      return <Chat {...rest} />;
+    case 'images':
+      return <Images {...rest} />;
+    case 'speech':
+      return <Speech {...rest} />;
+    case 'transcribe':
+      return <Transcribe {...rest} />;
+    default:
+      return kind satisfies never;
+  }
 }

@@ -9,11 +9,11 @@ import { useTranscription } from './use-transcription.ts';
 type TranscribeProps = {
   model: string;
   /** Something was refused: perhaps because the model is no longer there. */
-  onRefused: () => void;
+  onModelGone: () => void;
 };
 
-export function Transcribe({ model, onRefused }: TranscribeProps) {
-  const { lines, error, busy, isDone, fromMicrophone, fromFile, stop } = useTranscription(model, onRefused);
+export function Transcribe({ model, onModelGone }: TranscribeProps) {
+  const { lines, error, busy, isDone, fromMicrophone, fromFile, stop } = useTranscription(model, onModelGone);
   const picker = useRef<HTMLInputElement>(null);
   const text = lines.map((line) => line.text).join('\n');
   return (
