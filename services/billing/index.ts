@@ -11,6 +11,7 @@ import { deletePaygSpendCap } from './rpc/delete-payg-spend-cap.ts';
 import { disableCoupon } from './rpc/disable-coupon.ts';
 import { endCommitment } from './rpc/end-commitment.ts';
 import { exportTransactions } from './rpc/export-transactions.ts';
+import { findInvoice } from './rpc/find-invoice.ts';
 import { getAccount } from './rpc/get-account.ts';
 import { getCommitment } from './rpc/get-commitment.ts';
 import { getCostLimit } from './rpc/get-cost-limit.ts';
@@ -21,6 +22,7 @@ import { getSpendToday } from './rpc/get-spend-today.ts';
 import { getWallet } from './rpc/get-wallet.ts';
 import { grantCredit } from './rpc/grant-credit.ts';
 import { lease } from './rpc/lease.ts';
+import { listAccounts } from './rpc/list-accounts.ts';
 import { listCommitments } from './rpc/list-commitments.ts';
 import { listCoupons } from './rpc/list-coupons.ts';
 import { listInvoiceTransactions } from './rpc/list-invoice-transactions.ts';
@@ -82,6 +84,8 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     assignPlan: assignPlan(deps),
     setOrganizationRateLimits: setOrganizationRateLimits(deps),
     getAccount: getAccount(deps),
+    listAccounts: inTurn(listAccounts(deps)),
+    findInvoice: findInvoice(deps),
     grantCredit: grantCredit(deps),
     createCommitment: createCommitment(deps),
     endCommitment: endCommitment(deps),

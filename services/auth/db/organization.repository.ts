@@ -1,5 +1,6 @@
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { raw, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import { plainArray } from '#shared/db/sql.ts';
 import { containing } from '#shared/db/text-search.ts';
 import { notFound } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
@@ -21,15 +22,23 @@ export async function lockOrganization(em: SqlEntityManager, id: string): Promis
   return organization;
 }
 
-/** One page of all organizations, newest first: those whose id is the search text, or whose name contains it. */
+/**
+ * One page of all organizations, newest first, or of certain ones in the order of their ids: those whose id is the search text, or whose name
+ * contains it.
+ */
 export function pageOfOrganizations(
   em: SqlEntityManager,
-  filter: { status: OrganizationStatus; search: string },
+  filter: { status: OrganizationStatus; search: string; tenantIds: string[] },
   { limit, offset }: PageRows,
 ): Promise<[OrganizationRow[], number]> {
+  const orderBy =
+    filter.tenantIds.length === 0
+      ? ({ id: 'desc' } as const)
+      : { [raw('array_position(?::uuid[], id)', [plainArray(filter.tenantIds)])]: 'asc' as const };
   return em.findAndCount(
     OrganizationEntity,
     {
+      ...(filter.tenantIds.length > 0 && { id: { $in: filter.tenantIds } }),
       ...(filter.status === OrganizationStatus.ACTIVE && { suspendedAt: null }),
       ...(filter.status === OrganizationStatus.SUSPENDED && { suspendedAt: { $ne: null } }),
       ...(filter.search !== '' && {
@@ -39,6 +48,6 @@ export function pageOfOrganizations(
         ],
       }),
     },
-    { orderBy: { id: 'desc' }, limit, offset },
+    { orderBy, limit, offset },
   );
 }

@@ -333,3 +333,21 @@ test('operators find an organization by its id, as logs have it', async () => {
   const { organizations } = await auth.adminListOrganizations({ search: owner.tenantId }, operatorOf(fixture));
   expect(organizations).toMatchObject([{ id: owner.tenantId }]);
 });
+
+test('operators list certain organizations in the order in which they name them, and narrow them further', async () => {
+  const { auth, owner } = fixture;
+  const create = async (name: string): Promise<string> => {
+    const request = { name, ownerEmail: `owner-of-${name}@example.com` };
+    return (await auth.adminCreateOrganization(request, operatorOf(fixture))).organization!.id;
+  };
+  const [first, second] = [await create('named-one'), await create('named-two')];
+  await create('other');
+  const find = async (request: { search?: string; page?: { page: number; limit: number } }) => {
+    const tenantIds = [second, owner.tenantId, uuidv7(), first];
+    const { organizations, page } = await auth.adminListOrganizations({ tenantIds, ...request }, operatorOf(fixture));
+    return [organizations.map(({ id }) => id), Number(page!.total)];
+  };
+  expect(await find({})).toEqual([[second, owner.tenantId, first], 3]);
+  expect(await find({ page: { page: 2, limit: 2 } })).toEqual([[first], 3]);
+  expect(await find({ search: 'named-' })).toEqual([[second, first], 2]);
+});

@@ -80,6 +80,12 @@ export const couponMessage = (row: CouponRow, code = row.codePreview): WholeMess
 export const invoiceNumber = (number: bigint | null): string =>
   number === null ? '' : `INV-${number.toString().padStart(6, '0')}`;
 
+/** The number in what people write or copy: with or without prefix, hyphen and zeros. Null if it is none. */
+export function readInvoiceNumber(text: string): bigint | null {
+  const digits = /^(?:inv-?)?(\d{1,18})$/i.exec(text.trim())?.[1];
+  return digits === undefined ? null : BigInt(digits);
+}
+
 function paymentStatus(
   row: Pick<InvoiceRow, 'status' | 'paidAt' | 'totalNanoUsd' | 'dueDate'>,
   nowMs: number,
