@@ -1,11 +1,10 @@
 import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
 import { type Static, type TSchema, Type } from 'typebox';
-import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import { invalidValue } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
 import { type NanoUsd, usdJson } from '#shared/money.ts';
-import { pageInfo, pageRows } from '#shared/page.ts';
+import { type PlainPageInfo, pageInfo, pageRows } from '#shared/page.ts';
 
 /** The id of something. */
 export const idSchema = Type.String({ format: 'uuid' });
@@ -83,9 +82,7 @@ export const paginationSchema = Type.Object(
   },
   { $id: 'Pagination' },
 );
-export const paginationJson = (
-  page: Omit<PageInfo, '$typeName' | '$unknown'> | undefined,
-): Static<typeof paginationSchema> => ({
+export const paginationJson = (page: PlainPageInfo | undefined): Static<typeof paginationSchema> => ({
   page: page?.page ?? 1,
   limit: page?.limit ?? 0,
   total: Number(page?.total ?? 0n),

@@ -13,8 +13,11 @@ export function pageRows(request: Partial<Pick<PageRequest, 'page' | 'limit'>> |
   return { page, limit, offset: (page - 1) * limit };
 }
 
+/** A PageInfo, whether a message or not. */
+export type PlainPageInfo = Omit<PageInfo, '$typeName' | '$unknown'>;
+
 /** Describes a page of a list of `total` items. */
-export function pageInfo({ page, limit }: PageRows, total: number): Omit<PageInfo, '$typeName' | '$unknown'> {
+export function pageInfo({ page, limit }: PageRows, total: number): PlainPageInfo {
   const totalPages = Math.ceil(total / limit);
   return { page, limit, total: BigInt(total), totalPages, hasNext: page < totalPages, hasPrev: page > 1 && total > 0 };
 }

@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { usageEvent } from '../../services/billing/fixtures/test-billing.ts';
+import { finalizePastMonths } from '../browser/support/world/money.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { rowsOf } from '../support/postgres.ts';
 
@@ -146,6 +150,68 @@ test('an operator gives an owner to an organization that has none', async () => 
   for (const [method, body] of [['GET'], ['POST', { email: 'nobody@example.com' }]] as const) {
     expect((await admin(method, `${randomUUID()}/invitations`, body)).status).toBe(404);
   }
+});
+
+test('an operator sees who spent most, who can spend no more and who is overdue, and finds an organization by the number of an invoice', async () => {
+  const call = async (method: string, path: string, body?: unknown) => {
+    const { status, text, json } = await gateway.call(method, `/api/v1/admin/${path}`, operator, body);
+    expect(status, text).toBeLessThan(300);
+    return json;
+  };
+  const create = async (name: string): Promise<string> =>
+    (await call('POST', 'organizations', { name, owner_email: `${name}@money.example` })).organization.id;
+  const [prepaid, most, less] = [await create('Money-1'), await create('Money-2'), await create('Money-3')];
+  await call('PUT', `organizations/${prepaid}/plan`, { code: 'prepaid' });
+  await call('POST', 'models', { name: 'priced', operations: ['chat_completions'] });
+  const price = await call('POST', 'prices', { model: 'priced', input_per_million_tokens_usd: 1 });
+  const charge = (tenantId: string, costUsd: number, daysAgo = 0) => ({
+    ...usageEvent({ tenantId, costNanoUsd: BigInt(costUsd) * 1_000_000_000n, atMs: Date.now() - daysAgo * 86_400_000 }),
+    ...{ model: 'priced', priceVersionId: price.id },
+  });
+  const billing = gateway.gateway.switchboard.client('usage', BillingService);
+  const events = [charge(most, 9), charge(less, 8), charge(less, 3, 40)];
+  await billing.charge({ events }, { contextValues: callerContext(serviceCaller('usage')) });
+  await finalizePastMonths(gateway);
+  const database = gateway.env.databaseUrl!;
+  const due =
+    "update billing.invoices set due_date = '2020-01-31' where tenant_id = $1 and status = 2 returning number";
+  const [{ number }] = (await rowsOf(database, due, [less])) as [{ number: string }];
+  const written = `INV-${number.padStart(6, '0')}`;
+
+  const list = async (query: string) => {
+    const { data, pagination } = await call('GET', `organizations?${query}`);
+    expect(pagination.total).toBe(data.length);
+    return (data as { name: string; account: Record<string, unknown> | null }[]).map(({ name, account }) => ({
+      name,
+      ...account,
+    }));
+  };
+  const namesIn = async (query: string) => (await list(query)).map(({ name }) => name);
+  expect(await list('search=Money')).toMatchObject([
+    { name: 'Money-3', spent_usd: 8, left_usd: null, funds: 'sufficient', receivable_usd: 3, overdue_usd: 3 },
+    { name: 'Money-2', spent_usd: 9, credit_usd: 0, overdue_usd: 0, plan: { code: 'developer', name: 'Developer' } },
+    { name: 'Money-1', spent_usd: 0, left_usd: 0, funds: 'exhausted', plan: { code: 'prepaid', name: 'Prepaid' } },
+  ]);
+  expect(await namesIn('standing=spending')).toEqual(['Money-2', 'Money-3']);
+  expect(await namesIn('standing=spending&search=-3')).toEqual(['Money-3']);
+  expect(await namesIn('standing=exhausted&search=Money')).toEqual(['Money-1']);
+  expect(await namesIn('standing=exhausted&status=suspended')).toEqual([]);
+  expect(await namesIn('standing=low')).toEqual([]);
+  expect(await namesIn('standing=overdue')).toEqual(['Money-3']);
+
+  expect(await namesIn(`search=${written}`)).toEqual(['Money-3']);
+  expect(await namesIn('search=inv999999')).toEqual([]);
+  expect(await call('GET', `invoices/${written.toLowerCase()}`)).toMatchObject({ number: written, tenant_id: less });
+  for (const unknown of ['INV-999999', 'x']) {
+    const { status, json } = await gateway.call('GET', `/api/v1/admin/invoices/${unknown}`, operator);
+    expect([status, json.error.message]).toEqual([404, 'No such invoice.']);
+  }
+
+  // Organizations can be found, and suspended, while Billing fails.
+  await rowsOf(database, 'alter table billing.credit_months rename to away');
+  const { data } = await call('GET', 'organizations?search=Money-2');
+  expect(data).toMatchObject([{ name: 'Money-2', account: null }]);
+  await rowsOf(database, 'alter table billing.away rename to credit_months');
 });
 
 test('an operator sees and withdraws the invitation of an owner whose organization does not exist yet', async () => {

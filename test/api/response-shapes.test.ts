@@ -298,6 +298,31 @@ const shapes: readonly (readonly [path: string, shape: unknown])[] = [
       ],
     },
   ],
+  [
+    '/admin/organizations',
+    {
+      data: [
+        {
+          id: 'uuid',
+          name: 'string',
+          status: 'string',
+          created_at: 'time',
+          suspended_at: 'null',
+          suspension_reason: 'null',
+          account: {
+            plan: { code: 'string', name: 'string' },
+            spent_usd: 'number',
+            credit_usd: 'number',
+            left_usd: 'null',
+            funds: 'string',
+            receivable_usd: 'number',
+            overdue_usd: 'number',
+          },
+        },
+      ],
+      pagination,
+    },
+  ],
   ['/billing/wallet', { balance_usd: 'number', currency: 'string', lots: [lot] }],
   [
     '/billing/commitment',

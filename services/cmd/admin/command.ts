@@ -3,7 +3,6 @@ import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import type { CallOptions, Client } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
@@ -11,6 +10,7 @@ import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.t
 import { requestIdFor } from '#shared/ids.ts';
 import { parseDay, readIsoTime } from '#shared/iso-time.ts';
 import { amountMax, type NanoUsd, parseUsd, usdText } from '#shared/money.ts';
+import type { PlainPageInfo } from '#shared/page.ts';
 import type { Bootstrapped } from '../bootstrap.ts';
 
 /** What commands work with. */
@@ -39,7 +39,7 @@ export type AdminArguments = {
 type AdminAnswer = {
   /** An object, or a list of them, of which `page` may be a part. */
   output: object | readonly object[];
-  page?: PageInfo | undefined;
+  page?: PlainPageInfo | undefined;
   /** The fields that a table of the list has room for; all of them if missing. */
   columns?: readonly string[];
   /** Makes the program exit with 1. */

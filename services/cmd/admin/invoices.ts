@@ -35,6 +35,15 @@ export const invoiceCommands: readonly AdminCommand[] = [
     },
   },
   {
+    name: 'invoices find',
+    usage: '<number>',
+    summary: 'Shows whose invoice has a number.',
+    async run({ billing, asOperator }, args) {
+      const { tenantId, invoice } = await billing.findInvoice({ number: argument(args, 0, 'the number') }, asOperator);
+      return { output: { organization: tenantId, ...invoiceJson(invoice!) } };
+    },
+  },
+  {
     name: 'invoices show',
     usage: '<organization> <invoice>',
     summary: 'Shows an invoice with its line items.',

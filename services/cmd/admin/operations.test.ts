@@ -200,6 +200,11 @@ test('a charge is refunded, and invoices are listed, paid and voided from a shel
     line_items: [{ model: 'priced', unit_price_usd: 1, amount_usd: 0.005 }],
   });
   expect(await refusal('invoices', 'show', organization, newer.id)).toEqual([1, 'No such invoice.']);
+  expect(await json('invoices', 'find', newer.number)).toMatchObject({ organization: elsewhere, id: newer.id });
+  expect(await json('organizations', 'list', '--search', newer.number)).toMatchObject([
+    { id: elsewhere, account: { plan: { code: 'developer' }, receivable_usd: 0.01, funds: 'sufficient' } },
+  ]);
+  expect((await admin('organizations', 'list', '--standing', 'overdue')).stdout).toBe('none\n');
   expect(await json('invoices', 'void', elsewhere, newer.id)).toMatchObject({ status: 'voided' });
   expect(await json('invoices', 'pay', elsewhere, older.id)).toMatchObject({
     payment_status: 'paid',

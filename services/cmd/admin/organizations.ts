@@ -1,6 +1,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Organization } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import type { KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import {
+  accountStandings,
+  accountSummaryJson,
+  listOrganizations,
+} from '../../../edge/routes/api/admin/organizations/listed-organizations.ts';
 import { accountJson } from '../../../edge/routes/api/admin/plans.ts';
 import { planJson } from '../../../edge/routes/api/billing/billing-json.ts';
 import { organizationStatuses } from '../../../edge/routes/api/user-json.ts';
@@ -22,17 +27,29 @@ import { timeText } from './time.ts';
 export const organizationCommands: readonly AdminCommand[] = [
   {
     name: 'organizations list',
-    usage: '[--status active|suspended] [--search text] [--page n] [--limit n]',
-    summary: 'Lists organizations, newest first.',
-    options: { ...pageOptions, status: { type: 'string' }, search: { type: 'string' } },
-    async run({ auth, asOperator }, args) {
-      const request = {
+    usage: `[--status active|suspended] [--search text] [--standing ${accountStandings.names.join('|')}] [--page n] [--limit n]`,
+    summary:
+      'Lists organizations, newest first: all, or in a standing those that spent most this month first. An invoice number finds its owner.',
+    options: {
+      ...pageOptions,
+      status: { type: 'string' },
+      search: { type: 'string' },
+      standing: { type: 'string' },
+    },
+    async run({ auth, billing, asOperator }, args) {
+      const asked = {
         page: pageOf(args),
         status: organizationStatuses.value(choice(args, 'status', organizationStatuses.names)),
         search: textOption(args, 'search'),
+        standing: accountStandings.value(choice(args, 'standing', accountStandings.names)),
       };
-      const { organizations, page } = await auth.adminListOrganizations(request, asOperator);
-      return { output: organizations.map(shown), page };
+      const { organizations, page } = await listOrganizations({ auth, billing }, asked, asOperator);
+      const output = organizations.map(({ organization, account }) => ({
+        ...shown(organization),
+        account: account === undefined ? null : accountSummaryJson(account),
+      }));
+      const columns = ['plan.code', 'spent_usd', 'left_usd', 'funds', 'overdue_usd'].map((name) => `account.${name}`);
+      return { output, page, columns: ['id', 'name', 'status', ...columns] };
     },
   },
   {

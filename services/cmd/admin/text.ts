@@ -1,4 +1,4 @@
-import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
+import type { PlainPageInfo } from '#shared/page.ts';
 import { forTerminal } from '#shared/safe-text.ts';
 import type { AdminCommand } from './command.ts';
 
@@ -62,7 +62,7 @@ const widthOf = (text: string): number =>
     : Iterator.from(characters.segment(text)).reduce((sum, { segment }) => sum + (wide.test(segment) ? 2 : 1), 0);
 
 /** Says that a list goes on elsewhere, lest its page be taken for the whole; for standard error, apart from what scripts read. */
-export function pageText(page: PageInfo | undefined): string {
+export function pageText(page: PlainPageInfo | undefined): string {
   if (page === undefined || !(page.hasNext || page.hasPrev)) return '';
   const next = page.hasNext ? `; --page ${page.page + 1} shows the next` : '';
   return `Page ${page.page} of ${page.totalPages}, ${page.total} in all${next}.\n`;

@@ -24,6 +24,11 @@ import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { paymentIdSchema } from './payment-id.ts';
 
+/** An invoice with whose it is. */
+export const foundInvoiceSchema = Type.Object(
+  { ...invoiceSchema.properties, tenant_id: idSchema },
+  { $id: 'FoundInvoice' },
+);
 const params = Type.Object({ tenant_id: idSchema, invoice_id: idSchema });
 /** The invoice of a path, as Billing takes it. */
 const invoiceNamed = ({ tenant_id, invoice_id }: Static<typeof params>) => ({
@@ -33,6 +38,23 @@ const invoiceNamed = ({ tenant_id, invoice_id }: Static<typeof params>) => ({
 
 /** An organization's invoices for operators, who record that one was paid elsewhere, or void one. */
 export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
+  app.get(
+    '/api/v1/admin/invoices/:number',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Find an invoice by its number',
+        description: 'Of any organization. `INV-000123` may also be written `inv123` or `123`.',
+        response: { 200: foundInvoiceSchema },
+        params: Type.Object({ number: Type.String({ maxLength: 255 }) }),
+      },
+    },
+    async (request) => {
+      const { tenantId, invoice } = await billing.findInvoice({ number: request.params.number }, asCaller(request));
+      return { ...invoiceJson(invoice!), tenant_id: tenantId };
+    },
+  );
+
   app.get(
     '/api/v1/admin/organizations/:tenant_id/invoices',
     {

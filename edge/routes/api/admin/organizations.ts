@@ -9,6 +9,12 @@ import { orNull } from '../../../http/nullable.ts';
 import { invitationJson, invitationSchema } from '../invitations.ts';
 import { organizationNameSchema } from '../organization.ts';
 import { organizationStatuses } from '../user-json.ts';
+import {
+  accountStandings,
+  listedOrganizationJson,
+  listedOrganizationSchema,
+  listOrganizations,
+} from './organizations/listed-organizations.ts';
 import { adminOrganizationJson, adminOrganizationSchema } from './organizations/organization-json.ts';
 
 const createdSchema = Type.Object({
@@ -17,29 +23,41 @@ const createdSchema = Type.Object({
 });
 
 /** GET and POST /api/v1/admin/organizations, for operators (decisions.md, Auth). */
-export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
+export const adminOrganizationsRoutes: Routes = (app, deps) => {
+  const { auth } = deps;
+
   app.get(
     '/api/v1/admin/organizations',
     {
       config: operatorOnly,
       schema: {
         summary: 'List organizations',
-        description: 'Newest first.',
-        response: { 200: pageOf(adminOrganizationSchema) },
+        description: 'Newest first, with their accounts.',
+        response: { 200: pageOf(listedOrganizationSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
           status: Type.Optional(organizationStatuses.schema),
-          search: Type.Optional(Type.String({ maxLength: 255, description: 'Part of the name, or the id.' })),
+          search: Type.Optional(
+            Type.String({ maxLength: 255, description: 'Part of the name, the id, or the number of an invoice.' }),
+          ),
+          standing: Type.Optional({
+            ...accountStandings.schema,
+            description:
+              'Only those that spent anything this month (`spending`), have little or nothing left to spend (`low`, `exhausted`), or have an `overdue` invoice: at most 1,000, those that spent most this month first.',
+          }),
         }),
       },
     },
     async (request) => {
-      const { page, limit, status, search } = request.query;
-      const answer = await auth.adminListOrganizations(
-        { page: { page, limit }, status: organizationStatuses.value(status), search },
-        asCaller(request),
-      );
-      return { data: answer.organizations.map(adminOrganizationJson), pagination: paginationJson(answer.page) };
+      const { page, limit, status, search, standing } = request.query;
+      const asked = {
+        page: { page, limit },
+        status: organizationStatuses.value(status),
+        search,
+        standing: accountStandings.value(standing),
+      };
+      const answer = await listOrganizations(deps, asked, asCaller(request));
+      return { data: answer.organizations.map(listedOrganizationJson), pagination: paginationJson(answer.page) };
     },
   );
 
