@@ -383,7 +383,9 @@ test('somebody changes their email address: a link mailed to the new one leads t
   await page.getByRole('definition').getByText(wanted).waitFor();
 
   await signIn(page, portal.url, users.operator, `/operator/organizations/${portal.world.people.tenantId}?tab=members`);
+  const unverified = page.getByText('Unverified');
   await page.getByRole('button', { name: `Actions for ${wanted}` }).click();
+  expect(await unverified.count()).toBe(0);
   await page.getByRole('menuitem', { name: 'Change email' }).click();
   await dialog.getByLabel('New email').fill(users.owner.email);
   await dialog.getByRole('button', { name: 'Change address' }).click();
@@ -391,6 +393,8 @@ test('somebody changes their email address: a link mailed to the new one leads t
   await dialog.getByLabel('New email').fill('ada@example.com');
   await dialog.getByRole('button', { name: 'Change address' }).click();
   await page.getByRole('button', { name: 'Actions for ada@example.com' }).waitFor();
+  // Until its owner sets a new password by a link that it was sent.
+  await unverified.waitFor();
   expect(troubles.filter((trouble) => !trouble.includes('409'))).toEqual([]);
   expect((await portal.gateway.call('GET', '/api/v1/admin/users?search=ada@', operator.token)).json.data).toHaveLength(
     1,

@@ -116,8 +116,9 @@ const columnsOf = (
           <bdi>{[user.first_name, user.last_name].filter(Boolean).join(' ') || user.email}</bdi>
           {user.operator && <Badge tone="accent">Operator</Badge>}
         </span>
-        <span className="text-xs text-faint">
+        <span className="flex flex-wrap items-center gap-x-2 text-xs text-faint">
           <Email address={user.email} />
+          {!user.email_verified && <Badge tone="warn">Unverified</Badge>}
         </span>
       </>
     ),
