@@ -132,7 +132,7 @@ test('whoever signs out by the palette is told when that did not work: they are 
   await close();
 });
 
-test('the palette leads an operator to the customer of an address, an id or a call, and to any organization by a few letters of its name', async () => {
+test('the palette leads an operator to the customer of an address, an id or a call, to an invoice, and to any organization by a few letters of its name', async () => {
   const { page, close } = await openPage(browser);
   const { owner, tenantId } = portal.world.people;
   const { json: calls } = await portal.gateway.call('GET', '/api/v1/usage/history?limit=1', owner.token);
@@ -149,6 +149,8 @@ test('the palette leads an operator to the customer of an address, an id or a ca
   await find(calls.data[0].request_id, 'Request req_', 'Calls');
   await page.getByRole('row').filter({ hasText: 'Northwind Robotics' }).waitFor();
   await find(tenantId, 'Northwind Robotics', 'Northwind Robotics');
+  const number = portal.world.invoiceNumber;
+  await find(number.toLowerCase(), `Invoice ${number}`, number);
   await page.keyboard.press('Control+k');
   await page.keyboard.type('contos');
   await page.getByRole('option', { name: 'Contoso Labs' }).waitFor();

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { formatUsd } from '../../edge/portal/src/format/number.ts';
 import { wavHeader } from '../../services/models/audio/wav-header.ts';
 import { dialog, goWithin, openPage, row, signIn } from './support/browser.ts';
 import { users } from './support/portal.ts';
@@ -268,6 +269,40 @@ test('settings that are saved twice leave alone what somebody else has changed o
   expect(await saved()).toEqual({ rate_limits: { tokens_per_minute: 90000 } });
   await expect.poll(() => page.getByLabel('Keys per user').inputValue()).toBe('33');
   expect(await page.getByLabel('Concurrent').inputValue()).toBe('44');
+  await close();
+});
+
+test('an operator sees who spends most, who is out of funds or overdue, and whose invoice a number is on', async () => {
+  const { page, close } = await openPage(browser);
+  const { otherOrganizationId, invoiceNumber, people } = portal.world;
+  await portal.gateway.call('PUT', `/api/v1/admin/organizations/${otherOrganizationId}/plan`, people.operator.token, {
+    code: 'prepaid',
+  });
+  const path = `/api/v1/admin/organizations?search=${people.tenantId}`;
+  const [{ account }] = (await portal.gateway.call('GET', path, people.operator.token)).json.data;
+  await signIn(page, portal.url, users.operator, '/operator/organizations');
+  const rows = page.getByRole('table', { name: 'Organizations', exact: true }).locator('tbody tr');
+  const northwind = rows.filter({ hasText: 'Northwind Robotics' });
+  const cell = (name: string) => northwind.locator(`td[data-label="${name}"]`);
+  await northwind.waitFor();
+  expect(await cell('Plan').innerText()).toBe('Developer');
+  expect(await cell('Spent this month').innerText()).toBe(formatUsd(account.spent_usd));
+  expect(await cell('Left').innerText()).toBe(`No limit\n${formatUsd(account.credit_usd)} credit`);
+  expect(await cell('Unpaid').innerText()).toBe(formatUsd(account.receivable_usd));
+
+  const only = async (choice: string, name: string) => {
+    await page.getByLabel('Status').selectOption(choice);
+    await expect.poll(() => rows.getByRole('link').allInnerTexts()).toEqual([name]);
+  };
+  await only('Most spend this month', 'Northwind Robotics');
+  await only('Out of funds', 'Contoso Labs');
+  await rows.getByText('Suspended').waitFor();
+  await rows.getByText('Out of funds').waitFor();
+  await page.getByLabel('Status').selectOption('Overdue invoices');
+  await page.getByText('No organizations match').waitFor();
+  await page.getByLabel('Status').selectOption('All statuses');
+  await page.getByLabel('Search organizations').fill(` ${invoiceNumber}`);
+  await expect.poll(() => rows.getByRole('link').allInnerTexts()).toEqual(['Northwind Robotics']);
   await close();
 });
 

@@ -3,7 +3,7 @@ import { comparable } from '#shared/comparable.ts';
 import type { Claims } from '../api/client.ts';
 import { useApi, useClaims, useGet } from '../api/hooks.ts';
 import type { ApiKey, List, Member, Model } from '../api/types.ts';
-import type { AdminKey, AdminOrganization } from '../pages/operator/types.ts';
+import type { AdminKey, AdminOrganization, FoundInvoice } from '../pages/operator/types.ts';
 import { navigate } from '../router/router.ts';
 import type { IconName } from '../ui/icons.tsx';
 import { useToast } from '../ui/toast.tsx';
@@ -42,6 +42,10 @@ export function useCommands(text: string): readonly Command[] {
   const keysOfAll = useGet<List<AdminKey>>('/admin/keys', asked, ofAll);
   const people = useGet<List<Member>>(claims.operator ? '/admin/users' : '/members', asked, {
     enabled: isAsked && (claims.operator || claims.role !== 'member'),
+  });
+  const invoice = useGet<FoundInvoice>(`/admin/invoices/${text}`, undefined, {
+    enabled: claims.operator && /^inv-?\d{6,18}$/i.test(text),
+    keepPrevious: false,
   });
   // Of models the API looks for all words itself.
   const models = useGet<List<Model>>('/models', { search: text, limit: shownMax }, { enabled: isAsked });
@@ -115,9 +119,29 @@ export function useCommands(text: string): readonly Command[] {
             words: key_preview,
           }),
         ),
+      ...(invoice.data === undefined ? [] : [invoice.data]).map(({ id, tenant_id, number }) =>
+        go(`/operator/organizations/${tenant_id}/invoices/${id}`, {
+          id,
+          name: `Invoice ${number}`,
+          detail: 'Invoice of a customer',
+          icon: 'card',
+          words: text,
+        }),
+      ),
       ...byId(text, claims).map(({ href, ...shown }) => go(href, shown)),
     ];
-  }, [api, complain, claims, text, keys.data, models.data, organizations.data, people.data, keysOfAll.data]);
+  }, [
+    api,
+    complain,
+    claims,
+    text,
+    keys.data,
+    models.data,
+    organizations.data,
+    people.data,
+    keysOfAll.data,
+    invoice.data,
+  ]);
 }
 
 /** What an id tells by how it begins: the calls of a request, or a job. */

@@ -10,8 +10,8 @@ import { withoutSecret } from '../ui/search-box.tsx';
 import { type Command, shownMax, useCommands, wordsIn } from './commands.ts';
 
 /**
- * Finds pages, keys, models, people, actions and, for operators, organizations by a few letters, and calls and jobs by their ids. Opened
- * with Ctrl K or ⌘ K.
+ * Finds pages, keys, models, people, actions and, for operators, organizations by a few letters, calls and jobs by their ids, and, for
+ * operators, invoices by their numbers. Opened with Ctrl K or ⌘ K.
  */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
   const returnFocus = useReturnFocus(open);

@@ -8,6 +8,8 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { fieldError, Select, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
+import { Money } from '../../ui/money.tsx';
+import type { Tone } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
@@ -17,11 +19,12 @@ import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { passItOn } from '../organization/invite.tsx';
 import { FoundingInvitations } from './founding-invitations.tsx';
-import type { AdminOrganization } from './types.ts';
+import type { ListedOrganization } from './types.ts';
 
 export function Organizations() {
   const search = useSearch();
   const [status, setStatus] = useSearchParameter('status', '');
+  const query = status === 'active' || status === 'suspended' ? { search, status } : { search, standing: status };
   const [creating, setCreating] = useState(false);
   return (
     <Page
@@ -34,7 +37,7 @@ export function Organizations() {
       }
     >
       <div className="flex flex-wrap gap-2">
-        <SearchBox label="Search organizations" />
+        <SearchBox label="Search organizations" placeholder="Name, id or invoice number" />
         <Select
           aria-label="Status"
           value={status}
@@ -43,13 +46,18 @@ export function Organizations() {
             { value: '', label: 'All statuses' },
             { value: 'active', label: 'Active' },
             { value: 'suspended', label: 'Suspended' },
+            { value: 'spending', label: 'Most spend this month' },
+            { value: 'low', label: 'Low on funds' },
+            { value: 'exhausted', label: 'Out of funds' },
+            { value: 'overdue', label: 'Overdue invoices' },
           ]}
         />
       </div>
-      <PagedCard<AdminOrganization>
+      <PagedCard<ListedOrganization>
         label="Organizations"
+        wordy
         path="/admin/organizations"
-        query={{ search, status }}
+        query={query}
         columns={columns}
         rowKey={(row) => row.id}
         empty={<EmptyState icon="people" title="No organizations match" />}
@@ -60,24 +68,70 @@ export function Organizations() {
   );
 }
 
-const columns: readonly Column<AdminOrganization>[] = [
+const columns: readonly Column<ListedOrganization>[] = [
   {
     name: 'Organization',
     sortBy: (row) => row.name.toLowerCase(),
     cell: (row) => (
-      <Link href={`/operator/organizations/${row.id}`} className="font-medium wrap-anywhere hover:underline">
-        <bdi>{row.name}</bdi>
-      </Link>
+      <>
+        <Link href={`/operator/organizations/${row.id}`} className="font-medium wrap-anywhere hover:underline">
+          <bdi>{row.name}</bdi>
+        </Link>
+        <span className="flex flex-wrap gap-x-2 text-xs text-faint">
+          <ShortId id={row.id} />
+          <Time value={row.created_at} />
+        </span>
+      </>
     ),
   },
-  { name: 'Id', cell: (row) => <ShortId id={row.id} /> },
   {
     name: 'Status',
-    cell: (row) =>
-      row.status === 'suspended' ? <Status tone="danger">Suspended</Status> : <Status tone="good">Active</Status>,
+    cell: (row) => (
+      <span className="inline-grid">
+        {conditions(row).map(([tone, text]) => (
+          <Status key={text} tone={tone}>
+            {text}
+          </Status>
+        ))}
+      </span>
+    ),
   },
-  { name: 'Created', sortBy: (row) => row.created_at, cell: (row) => <Time value={row.created_at} /> },
+  { name: 'Plan', sortBy: (row) => row.account?.plan.name ?? '', cell: (row) => row.account?.plan.name ?? '—' },
+  { name: 'Spent this month', usd: (row) => row.account?.spent_usd ?? null },
+  {
+    name: 'Left',
+    end: true,
+    sortBy: (row) => row.account?.left_usd ?? Number.POSITIVE_INFINITY,
+    cell: ({ account }) => (account === null ? '—' : <Left account={account} />),
+  },
+  { name: 'Unpaid', usd: (row) => row.account?.receivable_usd ?? null },
 ];
+
+/** What an operator may have to act on. */
+function conditions({ status, account }: ListedOrganization): readonly (readonly [Tone, string])[] {
+  const all = [
+    status === 'suspended' && (['danger', 'Suspended'] as const),
+    account?.funds === 'exhausted' && (['danger', 'Out of funds'] as const),
+    account?.funds === 'low' && (['warn', 'Low on funds'] as const),
+    (account?.overdue_usd ?? 0) > 0 && (['danger', 'Overdue'] as const),
+  ].filter((one) => one !== false);
+  return all.length === 0 ? [['good', 'Active']] : all;
+}
+
+/** What can still be spent, and what of it is credit. */
+function Left({ account }: { account: NonNullable<ListedOrganization['account']> }) {
+  const { left_usd: left, credit_usd: credit } = account;
+  return (
+    <>
+      {left === null ? 'No limit' : <Money usd={left} />}
+      {credit !== 0 && credit !== left && (
+        <span className="block text-xs text-faint">
+          <Money usd={credit} /> credit
+        </span>
+      )}
+    </>
+  );
+}
 
 function CreateOrganization({ onClose }: { onClose: () => void }) {
   const toast = useToast();

@@ -1,8 +1,10 @@
 import type { Static } from 'typebox';
 import type { adminJobSchema } from '../../../../openai/job-json.ts';
 import type { deploymentSchema } from '../../../../routes/api/admin/deployments.ts';
+import type { foundInvoiceSchema } from '../../../../routes/api/admin/invoices.ts';
 import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
 import type { adminModelSchema } from '../../../../routes/api/admin/models.ts';
+import type { listedOrganizationSchema } from '../../../../routes/api/admin/organizations/listed-organizations.ts';
 import type { organizationDetailsSchema } from '../../../../routes/api/admin/organizations/organization.ts';
 import type { adminOrganizationSchema } from '../../../../routes/api/admin/organizations/organization-json.ts';
 import type { accountSchema, adminPlanSchema } from '../../../../routes/api/admin/plans.ts';
@@ -20,10 +22,13 @@ import type { adminEventSchema } from '../../../../routes/api/usage/event-json.t
 /** A null limit is left to the level above. */
 export type OwnRateLimits = Static<typeof ownRateLimitsSchema>;
 export type AdminOrganization = Static<typeof adminOrganizationSchema>;
+/** With its money in a few figures. */
+export type ListedOrganization = Static<typeof listedOrganizationSchema>;
 /** One organization in detail, as opposed to an entry of a list. */
 export type AdminOrganizationDetails = Static<typeof organizationDetailsSchema>;
 export type AdminPlan = Static<typeof adminPlanSchema>;
 export type AdminUser = Static<typeof adminUserSchema>;
+export type FoundInvoice = Static<typeof foundInvoiceSchema>;
 export type Account = Static<typeof accountSchema>;
 export type AdminKey = Static<typeof adminKeySchema>;
 export type AdminDeployment = Static<typeof deploymentSchema>;
