@@ -61,7 +61,8 @@ export function readRange(query: { start_date?: string; end_date?: string; timez
 }
 
 function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string; user_id?: string }) {
-  const id = (param: 'api_key_id' | 'user_id') => (query[param] === undefined ? undefined : readId(query[param], param));
+  const id = (param: 'api_key_id' | 'user_id') =>
+    query[param] === undefined ? undefined : readId(query[param], param);
   return {
     model: query.model,
     endpoint: meteredEndpoint(query.endpoint ?? ''),
