@@ -74,7 +74,7 @@ export function applyPosting(
   if (sum !== 0n) throw new Error(`The posting "${description}" is out of balance by ${sum} nano-USD`);
 }
 
-/** The wallet as its organization sees it: all lots that are not expired, less what it owes. */
+/** What is booked in the wallet: all lots, expired ones until they are written off, less what the organization owes. */
 export const walletBalance = ({ wallet, promotional, overdraft }: Balances): bigint =>
   -(wallet + promotional + overdraft);
 

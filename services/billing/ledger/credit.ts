@@ -21,8 +21,8 @@ type NewCredit = {
   /** The kind of movement, if not the usual one of its source. */
   type?: TransactionType;
   reversesId?: string;
-  /** Where the money comes from, if not from the usual account of its source. */
-  from?: 'funding' | 'grantedCredit' | 'revenue';
+  /** Where it comes from, if not from the usual account of its source. */
+  from?: 'revenue';
 };
 
 /** The usual movement for credit from a source. */
