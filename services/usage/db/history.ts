@@ -47,7 +47,7 @@ export function pageOfEvents(
 }
 
 /** Events of some ranges, newest first, as the ranges are. */
-async function listEvents(
+export async function listEvents(
   client: Sql,
   query: EventQuery & { ranges: readonly InstantRange[]; limit: number; offset: number },
 ): Promise<EventRow[]> {
