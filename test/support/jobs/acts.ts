@@ -25,6 +25,8 @@ export const act = fc.oneof(
   ),
   /** The upstream answers a job's call. */
   weighing(10, kind('answer', { pick })),
+  /** It answers with success, which is charged, and the answer is lost with its worker. */
+  weighing(3, kind('lose', { pick })),
   weighing(4, kind('cancel', { pick, caller })),
   weighing(3, kind('delete', { pick, caller })),
   weighing(5, kind('wait', { isDay: fc.nat(4).map((drawn) => drawn === 0) })),

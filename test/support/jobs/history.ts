@@ -8,6 +8,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { reclaimLapsed } from '../../../services/jobs/db/leases.ts';
 import { leaseMs } from '../../../services/jobs/db/take-jobs.ts';
 import { openJobsDatabase } from '../../../services/jobs/fixtures/test-queue.ts';
+import { channels } from '../../../services/jobs/workers/channels.ts';
 import { startJobWorker } from '../../../services/jobs/workers/start.ts';
 import { ClockAhead } from '../clock-ahead.ts';
 import { type Answer, owner, type TestGateway } from '../gateway.ts';
@@ -62,6 +63,8 @@ class History {
   /** The first submissions under Idempotency-Keys. */
   readonly #submitted = new Map<string, { mark: string; isPrivate: boolean; job: ModelJob }>();
   readonly #scripts = new Map<string, readonly Outcome[]>();
+  /** The marks of calls whose next answer is lost. */
+  readonly #losing = new Set<string>();
   #workers: Worker[] = [];
   #key = { id: '', key: '' };
   #guestKey = { id: '', key: '' };
@@ -103,7 +106,10 @@ class History {
     }
     for (const { tenantId } of Object.values(this.#people)) {
       await this.#operator('POST', '/grants', { model: models.private, tenant_id: tenantId });
-      await this.#operator('POST', `/organizations/${tenantId}/credits`, { amount_usd: 1_000, source: 'promotion' });
+      await this.#operator('POST', `/organizations/${tenantId}/credits`, {
+        amount_usd: terms.creditUsd,
+        source: 'promotion',
+      });
       const limits = { requests_per_minute: 100_000, tokens_per_minute: 100_000_000 };
       await this.#operator('PATCH', `/organizations/${tenantId}`, { rate_limits: limits });
     }
@@ -128,6 +134,13 @@ class History {
           act.pick,
         );
         return job && this.#answer(job);
+      }
+      case 'lose': {
+        const job = chosen(
+          model.jobs.filter((one) => one.state === 'running' && !one.isDoubled && model.outcomeOf(one) === 'ok'),
+          act.pick,
+        );
+        return job && this.#lose(job);
       }
       case 'cancel': {
         const job = chosen(model.jobs, act.pick);
@@ -202,6 +215,19 @@ class History {
       },
       { description: 'all to be as it should', timeoutMs: 5_000 },
     );
+  }
+
+  /** What was charged, and was not given back, matches the model. */
+  async end(): Promise<void> {
+    const paid = async (person: 'owner' | 'guest') => {
+      const { balance_usd } = (await this.#api('GET', '/billing/wallet', await this.#session(person))).json;
+      return Math.round((terms.creditUsd - balance_usd) * 1e6);
+    };
+    const isPaid = async () => {
+      expect({ owner: await paid('owner'), guest: await paid('guest') }).toEqual(this.model.paidMicroUsd);
+      return true;
+    };
+    await waitFor(isPaid, { description: 'all to be paid as it should', timeoutMs: 5_000 });
   }
 
   async #compareOf(person: 'owner' | 'guest'): Promise<void> {
@@ -311,6 +337,22 @@ class History {
     await this.#heal();
   }
 
+  async #lose(job: ModelJob): Promise<void> {
+    this.#losing.add(job.mark);
+    this.#gate(job.mark, job.answered).resolve();
+    this.model.lose(job);
+    await waitFor(() => !this.#losing.has(job.mark), { description: 'the answer to be lost' });
+    const id = job.id.slice('job_'.length);
+    const charged = `select from billing.transactions where usage_event_id::text like '%' || substr($1::uuid::text, 15)`;
+    await waitFor(async () => (await this.#database.query({ text: charged, values: [id] })).rowCount === 1, {
+      description: 'the answer to be charged',
+    });
+    await this.#database.query({ text: `update jobs set lease_expires_at = '-infinity' where id = $1`, values: [id] });
+    await reclaimLapsed(this.#database, this.#clock.aheadMs);
+    // They look for themselves each second.
+    await this.#database.query({ text: `select pg_notify('${channels.queued}', '')`, values: [] });
+  }
+
   /** Edges hear of a grant, or of its end, a moment later. */
   async #waitForGrant(person: 'owner' | 'guest', has: boolean): Promise<void> {
     const token = await this.#session(person);
@@ -378,7 +420,9 @@ class History {
   }
 
   async #startWorkers(): Promise<void> {
-    this.#workers = await Promise.all(this.#replicas.both.map((replica) => startWorker(replica)));
+    this.#workers = await Promise.all(
+      this.#replicas.both.map((replica) => startWorker(replica, (mark) => this.#losing.delete(mark))),
+    );
   }
 
   #newKey = async () => this.#replicas.both[0].createKey(await this.#session('owner'), { spend_cap_usd: terms.capUsd });
@@ -413,15 +457,27 @@ class History {
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape; the comparisons are the types.
 type Json = any;
 
-const markOf = ({ body }: TruthEntry): string => /mark-\d+;/.exec(body.toString())?.[0] ?? '';
+const markOf = ({ body }: Pick<TruthEntry, 'body'>): string => /mark-\d+;/.exec(body.toString())?.[0] ?? '';
 
 const chosen = <Item>(items: readonly Item[], pick: number): Item | undefined => items[pick % items.length];
 
-/** A worker of a replica, which leaves its jobs to others as soon as it is closed. */
-function startWorker({ env, gateway: { switchboard } }: TestGateway): Promise<Worker> {
+/** A worker of a replica, which leaves its jobs to others as soon as it is closed, and loses the answers of which it is told so. */
+function startWorker(
+  { env, gateway: { switchboard } }: TestGateway,
+  isLost: (mark: string) => boolean,
+): Promise<Worker> {
+  const inference = switchboard.client('jobs', InferenceService);
   return startJobWorker({
     connection: env.databaseUrl!,
-    inference: switchboard.client('jobs', InferenceService),
+    inference: {
+      async *invoke(request, options) {
+        const mark = markOf({ body: Buffer.from(request.body!) });
+        for await (const part of inference.invoke(request, options)) {
+          if (part.end?.success === true && isLost(mark)) await aborted(options!.signal!);
+          yield part;
+        }
+      },
+    },
     billing: switchboard.client('jobs', BillingService),
     keys: switchboard.client('jobs', KeysService),
     auth: switchboard.client('jobs', AuthService),
@@ -432,3 +488,6 @@ function startWorker({ env, gateway: { switchboard } }: TestGateway): Promise<Wo
     logger: silentLogger,
   });
 }
+
+const aborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));

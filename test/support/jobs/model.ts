@@ -13,6 +13,8 @@ export type ModelJob = {
   answered: number;
   /** Whether two workers had it at once: if both fail, each reports that. */
   isDoubled: boolean;
+  /** Whether an answer that was lost has been charged. */
+  isPaid: boolean;
   attempts: number;
   /** With a call in flight, between two calls, or over. */
   state: 'running' | 'waiting' | 'ended';
@@ -34,7 +36,14 @@ const day = 24 * 3_600 * second;
 /** The largest cost of a call and its actual cost, in micro-USD: see `prices`. */
 const heldMicroUsd = 10_000;
 const costMicroUsd = 5_000;
-export const terms = { maxTokens: 1_000, tokens: 500, usdPerMillionTokens: 10, capUsd: 0.01, retryAfterSeconds: 30 };
+export const terms = {
+  creditUsd: 1_000,
+  capUsd: 0.01,
+  maxTokens: 1_000,
+  tokens: 500,
+  usdPerMillionTokens: 10,
+  retryAfterSeconds: 30,
+};
 
 /** Jobs and their money according to openai-contract.md (section 6) and decisions.md. */
 export class JobsModel {
@@ -47,6 +56,8 @@ export class JobsModel {
   /** Of the current key. Its day does not end: Billing uses its database's clock, which is not moved. */
   spentMicroUsd = 0;
   readonly charges = { owner: [] as Charge[], guest: [] as Charge[] };
+  /** What was charged, without what was given back. */
+  readonly paidMicroUsd = { owner: 0, guest: 0 };
 
   /** The answer to a submission: the status and the code of the refusal. */
   submitted(caller: Caller, isPrivate: boolean): [status: number, code: string | null] {
@@ -68,6 +79,7 @@ export class JobsModel {
       answered: 0,
       attempts: 1,
       isDoubled: false,
+      isPaid: false,
     });
   }
 
@@ -83,16 +95,27 @@ export class JobsModel {
       Object.assign(job, { state: 'waiting', status: 'queued', dueMs: this.nowMs + terms.retryAfterSeconds * second });
       return;
     }
-    const isOk = outcome === 'ok';
     const code = codes[outcome];
-    this.#end(job, isOk ? 'completed' : 'failed', code);
-    this.charges[ownerOf(job.caller)].push({
-      success: isOk,
-      costUsd: isOk ? costMicroUsd / 1e6 : 0,
-      code,
-      mayBeTwo: !isOk && job.isDoubled,
-    });
-    if (isOk && job.caller === 'key' && job.keyNumber === this.keyNumber) this.spentMicroUsd += costMicroUsd;
+    if (outcome === 'ok') this.#charge(job);
+    else this.charges[ownerOf(job.caller)].push({ success: false, costUsd: 0, code, mayBeTwo: job.isDoubled });
+    this.#end(job, outcome === 'ok' ? 'completed' : 'failed', code);
+  }
+
+  /** The upstream answers a job's call with success, but the answer is lost with its worker; another one runs the job. */
+  lose(job: ModelJob): void {
+    job.answered += 1;
+    this.#charge(job);
+    job.isPaid = true;
+    this.#run(job, 1);
+  }
+
+  /** However often its call succeeds, a job is charged once. */
+  #charge(job: ModelJob): void {
+    if (job.isPaid) return;
+    const owner = ownerOf(job.caller);
+    this.charges[owner].push({ success: true, costUsd: costMicroUsd / 1e6, code: null, mayBeTwo: false });
+    this.paidMicroUsd[owner] += costMicroUsd;
+    if (job.caller === 'key' && job.keyNumber === this.keyNumber) this.spentMicroUsd += costMicroUsd;
   }
 
   cancel(job: ModelJob): void {
@@ -143,13 +166,15 @@ export class JobsModel {
   }
 
   #end(job: ModelJob, status: ModelJob['status'], code: string | null): void {
+    // Limits still count it.
+    if (job.isPaid && status !== 'completed') this.paidMicroUsd[ownerOf(job.caller)] -= costMicroUsd;
     Object.assign(job, { state: 'ended', status, code, expiresMs: this.nowMs + day });
   }
 
   /** What is spent, and what jobs that have not ended hold. */
   #takenMicroUsd(): number {
-    const isHolding = ({ caller, keyNumber, state }: ModelJob) =>
-      caller === 'key' && keyNumber === this.keyNumber && state !== 'ended';
+    const isHolding = ({ caller, keyNumber, state, isPaid }: ModelJob) =>
+      caller === 'key' && keyNumber === this.keyNumber && state !== 'ended' && !isPaid;
     return this.spentMicroUsd + this.jobs.filter(isHolding).length * heldMicroUsd;
   }
 }
