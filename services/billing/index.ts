@@ -84,7 +84,7 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     assignPlan: assignPlan(deps),
     setOrganizationRateLimits: setOrganizationRateLimits(deps),
     getAccount: getAccount(deps),
-    listAccounts: inTurn(listAccounts(deps)),
+    listAccounts: listAccounts(deps),
     findInvoice: findInvoice(deps),
     grantCredit: grantCredit(deps),
     createCommitment: createCommitment(deps),
