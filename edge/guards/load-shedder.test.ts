@@ -11,6 +11,7 @@ import { post } from '../fixtures/posting.ts';
 import { rawJsonBodies } from '../http/bodies.ts';
 import { installErrors } from '../http/errors.ts';
 import { createEdgeMetrics } from '../http/metrics.ts';
+import { beginAnswer } from '../http/own-answers.ts';
 import { LoadShedder, sheddingLoad } from './load-shedder.ts';
 
 /** A loop whose turns serve requests for as long as the test says. */
@@ -100,6 +101,7 @@ async function listen(): Promise<{ app: FastifyInstance; shedder: LoadShedder }>
   const app = fastify({
     serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
   });
+  app.addHook('onRequest', (request, reply, done) => done(beginAnswer(request, reply)));
   rawJsonBodies(app, 1024 ** 2);
   installErrors(app);
   app.post(path, () => 'taken on');
@@ -118,6 +120,15 @@ test('a client that keeps no connection and sends all of a large body before it 
   socket.write(`POST ${path} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\ncontent-length: ${bytes}\r\n\r\n`);
   await new Promise((resolve) => socket.write(Buffer.alloc(bytes), resolve));
   expect(await text(socket)).toMatch(/^HTTP\/1\.1 503 .*"code":"server_is_overloaded"/s);
+  await app.close();
+});
+
+test('a request of which nobody knows where it ends is not kept a connection for, overload or not', async () => {
+  const { app, shedder } = await listen();
+  shedder.shortage();
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1');
+  socket.write(`POST ${path} HTTP/1.1\r\nhost: gateway\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`);
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 501 /);
   await app.close();
 });
 

@@ -4,7 +4,7 @@ import { getHeapStatistics } from 'node:v8';
 import type { FastifyInstance } from 'fastify';
 import { statusOf } from '#shared/error-table.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { exposedHeaders, newRequestId } from '../http/headers.ts';
+import { exposedHeaders, headProblem, newRequestId } from '../http/headers.ts';
 import { discardRest } from '../http/lingering.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
@@ -163,7 +163,8 @@ export function sheddingLoad(
     const path = request.method === 'POST' ? pathOf(request.url!) : '';
     if (paths.has(path)) {
       const shortage = shedder.shortage();
-      if (shortage !== undefined) {
+      // A head that is not sound is for the app to refuse, which then closes the connection.
+      if (shortage !== undefined && headProblem(request) === null) {
         refuse(path, request, response, shortage);
         return;
       }
