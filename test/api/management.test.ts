@@ -170,7 +170,7 @@ describe('an id in a path that is not a UUID', () => {
     const named = path.replace('ORGANIZATION', organization);
     const answer = await call(method, named.replace('ID', unknown), body);
     expect([answer.status, answer.json.error.code], answer.text).toEqual([404, 'not_found']);
-    for (const id of ['xx', `${unknown}0`, '%F0%9F%98%80']) {
+    for (const id of ['xx', 'x'.repeat(256), `${unknown}0`, '%F0%9F%98%80']) {
       const { status, text } = await call(method, named.replace('ID', id), body);
       expect({ status, text }).toEqual({ status: 404, text: answer.text });
     }

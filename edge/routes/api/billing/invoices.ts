@@ -6,6 +6,7 @@ import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { readDays } from '../../../http/days.ts';
 import { idSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
+import { idInPath } from '../id-in-path.ts';
 import {
   invoiceJson,
   invoiceSchema,
@@ -66,6 +67,7 @@ export async function answerInvoice(
 export const invoiceRoutes: Routes = (app, { billing }) => {
   const config = { access: { surface: 'api', scope: 'billing:read_invoices', role: 'admin' } } as const;
   const params = Type.Object({ invoice_id: idSchema });
+  const invoiceNamed = (asked: Static<typeof params>) => ({ invoiceId: idInPath(asked.invoice_id, 'invoice') });
 
   app.get(
     '/api/v1/billing/documents/invoices',
@@ -95,7 +97,7 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
         response: { 200: invoiceFormats },
       },
     },
-    async (request, reply) => answerInvoice(billing, { invoiceId: request.params.invoice_id }, request, reply),
+    async (request, reply) => answerInvoice(billing, invoiceNamed(request.params), request, reply),
   );
 
   app.get(
@@ -112,10 +114,8 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
     },
     async (request) => {
       const { page, limit } = request.query;
-      const answer = await billing.listInvoiceTransactions(
-        { invoiceId: request.params.invoice_id, page: { page, limit } },
-        asCaller(request),
-      );
+      const named = invoiceNamed(request.params);
+      const answer = await billing.listInvoiceTransactions({ ...named, page: { page, limit } }, asCaller(request));
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { notFound } from '#shared/errors.ts';
 import { scopeBit } from '#shared/scopes.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller, asCallerWithJob } from '../../../caller.ts';
@@ -6,7 +7,13 @@ import { noBody } from '../../../http/json.ts';
 import { resultBytesMax, sendJob } from '../../../inference/send-job.ts';
 import { writtenJobSchema } from '../../../openai/job-json.ts';
 
-const params = Type.Object({ job_id: Type.String({ maxLength: 255 }) });
+const params = Type.Object({ job_id: Type.String() });
+
+/** A job's id from the path. Jobs knows which ones there can be, but takes none that is longer. */
+function jobIdInPath({ job_id: id }: Type.Static<typeof params>): string {
+  if (id.length > 255) throw notFound('job');
+  return id;
+}
 
 /** /api/v1/jobs/{job_id}: one of the caller's own jobs. */
 export const jobRoutesById: Routes = (app, deps) => {
@@ -24,7 +31,7 @@ export const jobRoutesById: Routes = (app, deps) => {
       },
     },
     async (request, reply) => {
-      const asked = { jobId: request.params.job_id, resultBytesMax };
+      const asked = { jobId: jobIdInPath(request.params), resultBytesMax };
       const { job } = await jobs.getJob(asked, asCallerWithJob(request));
       return sendJob(deps, job!, request, reply);
     },
@@ -43,7 +50,7 @@ export const jobRoutesById: Routes = (app, deps) => {
       },
     },
     async (request, reply) => {
-      const asked = { jobId: request.params.job_id, resultBytesMax };
+      const asked = { jobId: jobIdInPath(request.params), resultBytesMax };
       const { job } = await jobs.cancelJob(asked, asCallerWithJob(request));
       const principal = request.principal!;
       const mayRead = principal.kind === 'session' || (principal.scopeBits & scopeBit('jobs:read_own')) !== 0;
@@ -64,7 +71,7 @@ export const jobRoutesById: Routes = (app, deps) => {
       },
     },
     async (request, reply) => {
-      await jobs.deleteJob({ jobId: request.params.job_id }, asCaller(request));
+      await jobs.deleteJob({ jobId: jobIdInPath(request.params) }, asCaller(request));
       return reply.code(204).send();
     },
   );
