@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { statusOf } from '#shared/error-table.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { errorBody, retryHeaders } from './errors.ts';
 
 /** The rows of openai-contract.md section 2, and what decisions.md adds: status, type and code. */
@@ -90,3 +90,13 @@ test.each(['SPEND_CAP_EXCEEDED', 'COST_LIMIT_EXCEEDED', 'PAYG_CAP_EXCEEDED', 'CR
     expect(retryHeaders(error)).toEqual({ 'x-should-retry': 'false', 'retry-after': '43200' });
   },
 );
+
+test('an error is short, whatever it quotes, and well-formed', () => {
+  const name = `x${'😀'.repeat(100_000)}`;
+  const { error } = errorBody(invalidRequest(name, `${name} is given twice.`));
+  for (const text of [error.message, error.param!]) {
+    expect(text.length).toBeLessThanOrEqual(4_000);
+    expect(text.isWellFormed()).toBe(true);
+    expect(text).toContain('x😀');
+  }
+});

@@ -34,12 +34,15 @@ export const errorBodySchema = Type.Object(
 /** The body of an error. */
 export const errorBody = (error: GatewayError): Static<typeof errorBodySchema> => ({
   error: {
-    message: textOf(error),
+    message: cut(textOf(error), 4_000),
     type: typeOf(error),
-    param: error.details.param ?? null,
+    param: error.details.param === undefined ? null : cut(error.details.param, 255),
     code: errorCode(error),
   },
 });
+
+/** An error may quote the name of a member, which may be as long as the body; nobody counts the memory of answers that nobody reads. */
+const cut = (text: string, lengthMax: number): string => text.slice(0, lengthMax).toWellFormed();
 
 /** Service tokens are the gateway's own affair: what is wrong with one is for the log, and for the operators' command line. */
 const textOf = ({ reason, message }: GatewayError): string =>
