@@ -64,9 +64,10 @@ test.each<[string, (fixture: TestAuth) => Promise<void>]>([
     },
   ],
   [
-    'a user who signs out everywhere is deactivated',
+    'a user who signs out everywhere is deactivated, whose invitations end too',
     async (fixture) => {
-      const user = await join(fixture, 'leaver@example.com');
+      const user = await join(fixture, 'leaver@example.com', Role.ADMIN);
+      await fixture.auth.createInvitation({ email: 'invited@example.com' }, as(user));
       const sessions = await sessionsOf(fixture, user.email);
       await atOnce(
         fixture,

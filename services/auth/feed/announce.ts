@@ -15,14 +15,20 @@ type Deps = Pick<AuthDeps, 'clock' | 'feed' | 'keyRefreshes'>;
 export async function recordUserChange(
   em: SqlEntityManager,
   user: UserRow,
-  change: Pick<Audited, 'type' | 'actor' | 'before' | 'after'> & { endSessions: boolean; tellKeys: boolean },
+  change: Pick<Audited, 'type' | 'actor' | 'before' | 'after'> & {
+    endSessions: boolean;
+    tellKeys: boolean;
+    /** What `withdrawUnfit` returned. */
+    withdrawn?: readonly Audited[];
+  },
   { clock, keyRefreshes }: Pick<Deps, 'clock' | 'keyRefreshes'>,
 ): Promise<bigint> {
-  const { endSessions, tellKeys, ...audited } = change;
+  const { endSessions, tellKeys, withdrawn = [], ...audited } = change;
   const nowMs = clock.now();
   user.tokensNotBefore = tokensNotBeforeAfter(nowMs, user.tokensNotBefore);
   if (endSessions) await endUserSessions(em, user.id, new Date(nowMs));
-  await recordAudit(em, clock, { tenantId: user.tenantId, target: { type: 'user', id: user.id }, ...audited });
+  const target = { type: 'user', id: user.id };
+  await recordAudit(em, clock, ...withdrawn, { tenantId: user.tenantId, target, ...audited });
   const version = await recordChange(em, {
     kind: 'user',
     subjectId: user.id,

@@ -5,7 +5,7 @@ import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
-import { type AuditActor, recordAudit } from '../audit.ts';
+import { type AuditActor, type Audited, recordAudit } from '../audit.ts';
 import { type Author, judgeAgain } from '../current-caller.ts';
 import { InvitationEntity, type InvitationRow, nobody } from '../db/invitation.entity.ts';
 import { invitationMailKey, withdrawPending } from '../db/invitation.repository.ts';
@@ -33,7 +33,7 @@ export async function invite(
   const { organization, email, role } = invited;
   const now = new Date(clock.now());
   const tenantId = organization?.id ?? null;
-  await withdrawInvitations(em, { tenantId, email }, () => by.actor, { clock });
+  const withdrawn = await withdraw(em, { tenantId, email }, () => by.actor, { clock });
   const { token, hash } = newOneTimeToken();
   const invitation = em.create(InvitationEntity, {
     id: uuidv7(),
@@ -62,7 +62,7 @@ export async function invite(
       expiresAt: invitation.expiresAt,
     },
   ]);
-  await recordAudit(em, clock, {
+  await recordAudit(em, clock, ...withdrawn, {
     tenantId,
     type: 'invitation_created',
     actor: by.actor,
@@ -75,21 +75,22 @@ export async function invite(
 /**
  * Withdraws, in the transaction that changes a user, the pending invitations that no longer fit. Those which they have sent and may no longer
  * send, an operator to any organization: somebody removed or demoted could come back with one. And those of their organization to their
- * address, which may be new. Other organizations are not told who changed the user. Links mailed to somebody removed end too.
+ * address, which may be new. Other organizations are not told who changed the user. Links mailed to somebody removed end too. Returns what
+ * has to be recorded together with the change, so that all chains are locked at once, and after everything else.
  */
 export async function withdrawUnfit(
   em: SqlEntityManager,
   { id, tenantId, email, isActive, role: own, operator }: UserRow,
   actor: AuditActor,
   { clock }: Pick<AuthDeps, 'clock'>,
-): Promise<void> {
+): Promise<Audited[]> {
   if (!isActive) await voidMailedLinks(em, id, new Date(clock.now()));
   const operates = isActive && operator;
   const lost = [Role.MEMBER, Role.ADMIN, Role.OWNER].filter((role) => !operates && !(isActive && mayInvite(own, role)));
   const sent = { invitedByUserId: id, $or: [{ tenantId, role: { $in: lost } }, ...(operates ? [] : notOf(tenantId))] };
   const system = { type: AuditActorType.SYSTEM, id: 'auth', ip: '', requestId: actor.requestId };
   const actorIn = (place: string | null) => (place === tenantId ? actor : system);
-  await withdrawInvitations(em, { $or: [sent, { tenantId, email }] }, actorIn, { clock });
+  return withdraw(em, { $or: [sent, { tenantId, email }] }, actorIn, { clock });
 }
 
 /** An invitation without an organization makes a new one. */
@@ -107,7 +108,7 @@ export function withdrawInvitation(
   const turn = { tenantId: where.tenantId ?? platformChain, signal: by.signal };
   return transactionInTurn(database, turn, async (em) => {
     await judgeAgain(em, by);
-    await withdrawInvitations(em, where, () => by.actor, { clock });
+    await recordAudit(em, clock, ...(await withdraw(em, where, () => by.actor, { clock })));
     const invitation = await em.findOne(InvitationEntity, where, { disableIdentityMap: true });
     if (invitation === null) throw notFound('invitation');
     if (invitation.acceptedAt != null) {
@@ -119,23 +120,19 @@ export function withdrawInvitation(
   });
 }
 
-/**
- * Withdraws those of some invitations that are pending: all of them before the audit trail is locked, in the order in which accepting locks
- * them.
- */
-async function withdrawInvitations(
+/** Withdraws those of some invitations that are pending; returns what has to be recorded. */
+async function withdraw(
   em: SqlEntityManager,
   which: FilterQuery<InvitationRow>,
   actorIn: (tenantId: string | null) => AuditActor,
   { clock }: Pick<AuthDeps, 'clock'>,
-): Promise<void> {
+): Promise<Audited[]> {
   const withdrawn = await withdrawPending(em, which, new Date(clock.now()));
-  const events = withdrawn.map(({ id, tenantId = null, email }) => ({
+  return withdrawn.map(({ id, tenantId = null, email }) => ({
     tenantId,
-    type: 'invitation_withdrawn' as const,
+    type: 'invitation_withdrawn',
     actor: actorIn(tenantId),
     target: { type: 'invitation', id },
     before: { email },
   }));
-  await recordAudit(em, clock, ...events);
 }

@@ -51,13 +51,14 @@ export const adminUpdateUser =
       if (after.email !== before.email) await changeEmail(em, found, { email: after.email, isVerified: false }, deps);
       else await em.flush();
       const actor = actorOf(caller, true);
-      await withdrawUnfit(em, found, actor, deps);
+      const withdrawn = await withdrawUnfit(em, found, actor, deps);
       const change = {
         type: 'user_updated' as const,
         actor,
         ...changes,
         endSessions: !after.is_active,
         tellKeys: true,
+        withdrawn,
       };
       return { user: found, version: await recordUserChange(em, found, change, deps) };
     }).catch(refuseTakenAddress);

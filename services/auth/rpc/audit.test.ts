@@ -94,14 +94,14 @@ test('a thousand events, or mails, are taken over while their sender waits, even
     fixture,
     `insert into invitations (id, tenant_id, email, role, token_hash, invited_by_user_id, created_at, expires_at)
      select gen_random_uuid(), case when nth % 2 = 0 then $1::uuid end, nth || '@example.com', 3, decode(md5(nth::text), 'hex'),
-       $2, now(), now() + interval '1 day' from generate_series(1, 1000) as nth`,
+       $2, now(), now() + interval '1 day' from generate_series(1, 400) as nth`,
     [inviter.tenantId, inviter.id],
   );
   const removal = { userId: inviter.id, isActive: false };
   await distant.auth.adminUpdateUser(removal, { ...operatorOf(fixture), timeoutMs: 5_000 });
   const told = `select from invitations join audit_events on target_id = invitations.id::text and type = 'invitation_withdrawn'
     where invited_by_user_id = $1 and withdrawn_at is not null`;
-  expect((await asTableOwner(fixture, told, [inviter.id])).rowCount).toBe(1_000);
+  expect((await asTableOwner(fixture, told, [inviter.id])).rowCount).toBe(400);
 });
 
 test('a thousand events from many writers form one intact chain', async () => {

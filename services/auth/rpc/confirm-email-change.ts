@@ -43,8 +43,8 @@ export const confirmEmailChange =
       const actor = actorOf(caller);
       // Whoever has the token reads the mail.
       await changeEmail(em, user, { email: asked.email, isVerified: true }, deps);
-      await withdrawUnfit(em, user, actor, deps);
-      await recordAudit(em, clock, {
+      const withdrawn = await withdrawUnfit(em, user, actor, deps);
+      await recordAudit(em, clock, ...withdrawn, {
         tenantId: user.tenantId,
         type: 'email_changed',
         actor,

@@ -62,13 +62,14 @@ export const updateMember =
       Object.assign(user, after);
       await em.flush();
       const actor = actorOf(caller);
-      await withdrawUnfit(em, user, actor, deps);
+      const withdrawn = await withdrawUnfit(em, user, actor, deps);
       const change = {
         type: 'member_updated' as const,
         actor,
         ...changes,
         endSessions: !after.isActive,
         tellKeys: true,
+        withdrawn,
       };
       return { member: user, version: await recordUserChange(em, user, change, deps) };
     }).catch(refuseTakenAddress);
