@@ -1,3 +1,4 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { takeAdvisoryLock } from '#shared/db/advisory-lock.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -65,7 +66,7 @@ export const bootstrap =
     });
   };
 
-const findOperator = (em: Parameters<typeof findUserByEmail>[0]): Promise<UserRow | null> =>
+const findOperator = (em: SqlEntityManager): Promise<UserRow | null> =>
   em.findOne(UserEntity, { operator: true, isActive: true }, { orderBy: { id: 'asc' } });
 
 const answer = (user: UserRow, created: boolean) => ({

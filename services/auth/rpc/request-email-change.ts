@@ -66,11 +66,11 @@ export const requestEmailChange =
       const taken = await findUserByEmail(em, email);
       // The fragment, which browsers send to no server, tells the page which address it is.
       const link = `${linkWithToken(publicUrl, '/confirm-email', token)}#email=${encodeURIComponent(email)}`;
-      const request = hash.toString('hex');
+      const change = hash.toString('hex');
       await outbox.enqueue(em, [
         {
           ...(taken === null ? confirmEmailMail({ from: user.email, link, expiresAt }) : emailTakenMail()),
-          dedupeKey: `email-change ${request}`,
+          dedupeKey: `email-change ${change}`,
           kind: taken === null ? 'email_change' : 'email_taken',
           toEmail: email,
           toUserId: taken === null ? id : taken.id,
@@ -79,7 +79,7 @@ export const requestEmailChange =
         },
         {
           ...emailChangeRequestedMail({ to: email }),
-          dedupeKey: `email-change-requested ${request}`,
+          dedupeKey: `email-change-requested ${change}`,
           kind: 'email_change_requested',
           toEmail: user.email,
           toUserId: id,

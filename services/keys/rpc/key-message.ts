@@ -26,15 +26,11 @@ export const keyMessage = (key: KeyRow, nowMs: number): WholeMessage<typeof KeyS
   usageCount: key.usageCount,
   status: statusAt(key, nowMs),
   revokedAt: timestampOrUnset(key.revokedAt),
-  rateLimits: rateLimitsMessage(key),
-});
-
-type Limits = Pick<KeyRow, 'requestsPerMinute' | 'tokensPerMinute' | 'concurrentRequests'>;
-
-const rateLimitsMessage = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: Limits) => ({
-  requestsPerMinute,
-  tokensPerMinute,
-  concurrentRequests,
+  rateLimits: {
+    requestsPerMinute: key.requestsPerMinute,
+    tokensPerMinute: key.tokensPerMinute,
+    concurrentRequests: key.concurrentRequests,
+  },
 });
 
 /** What the owner of a key can change. */
