@@ -26,7 +26,7 @@ export type LoginThrottle = {
 /** Which account, and from where. */
 type Attempt = { email: string; ip: string };
 
-const wrongPasswords = 'Too many wrong passwords.';
+const tooManyAttempts = 'Too many wrong passwords, or attempts at once.';
 
 type Deps = { database: ServiceDatabase; clock: Clock; secret: string; logger: Pick<Logger, 'warn'> };
 
@@ -98,8 +98,8 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
     async attempt(at, judge) {
       const address = addressSubject(at.ip);
       const account = (await hasSignedInFrom(database, at)) ? knownSubject(at) : accountSubject(at);
-      await count(address, addressBackoff, wrongPasswords);
-      await count(account, accountBackoff, wrongPasswords).catch(async (error) => {
+      await count(address, addressBackoff, tooManyAttempts);
+      await count(account, accountBackoff, tooManyAttempts).catch(async (error) => {
         // Nobody judges it, so it is no guess, for which everybody at the address would have to wait.
         await correct(() => uncount(address));
         throw error;
