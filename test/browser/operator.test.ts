@@ -421,6 +421,12 @@ test('an operator sees what a call used, and is led from it to its charge, which
   await shown.getByRole('link', { name: 'Charge and refund' }).click();
   const charges = page.getByRole('table', { name: 'Transactions' }).locator('tbody tr');
   await charges.first().waitFor();
+  // A charge leads to its call in turn.
+  await charges.getByRole('link', { name: call.model }).click();
+  await page.getByRole('button', { name: /^Request of/ }).waitFor();
+  expect(new URL(page.url()).searchParams.get('search')).toBe(call.id);
+  await page.goBack();
+  await charges.first().waitFor();
   expect(await charges.locator('td[data-label="Description"]').allTextContents()).toEqual([call.model]);
   await charges.getByRole('button', { name: /^Refund \$/ }).click();
   await dialog(page).getByLabel('Reason').fill('It answered nonsense');
@@ -435,6 +441,39 @@ test('an operator sees what a call used, and is led from it to its charge, which
   const rows = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
   await expect.poll(() => rows.count()).toBeGreaterThan(10);
   expect(troubles).toEqual([]);
+  await close();
+});
+
+test('an operator is led from a model to its calls of all organizations, of which the failed ones are picked, and from a deployment to its failures', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/models/acme/ember-2');
+  const asked = async (act: () => Promise<unknown>) => {
+    const answered = page.waitForResponse(/\/admin\/calls\?/);
+    await act();
+    const answer = await answered;
+    return { query: new URL(answer.url()).searchParams, calls: (await answer.json()).data };
+  };
+  const all = await asked(() => page.getByRole('main').getByRole('link', { name: 'Calls', exact: true }).click());
+  expect(new Set(all.calls.map(({ model }: { model: string }) => model))).toEqual(new Set(['acme/ember-2']));
+  await page.getByRole('heading', { name: 'Calls of all organizations' }).waitFor();
+  expect(await page.getByLabel('Model', { exact: true }).inputValue()).toBe('acme/ember-2');
+  const failed = await asked(() => page.getByLabel('Status', { exact: true }).selectOption('failed'));
+  expect(failed.query.get('success')).toBe('false');
+  expect(failed.calls.filter(({ success }: { success: boolean }) => success)).toEqual([]);
+  const ofDays = await asked(() => page.getByLabel('From (UTC)').fill(new Date().toISOString().slice(0, 10)));
+  expect(ofDays.query.get('start_date')).toBe(new Date().toISOString().slice(0, 10));
+  // As it is opened from a link to it.
+  const again = await asked(() => page.reload());
+  expect(String(again.query)).toBe(String(ofDays.query));
+
+  await goWithin(page, '/operator/models/acme/ember-2');
+  const ofDeployment = await asked(() => page.getByRole('link', { name: 'Failed calls' }).first().click());
+  expect(ofDeployment.query.get('deployment_id')).toMatch(/^[-\da-f]{36}$/);
+  await page.getByText('Only failed calls of the deployment').waitFor();
+  const status = page.getByLabel('Status', { exact: true });
+  expect([await status.inputValue(), await status.isDisabled()]).toEqual(['failed', true]);
+  const { query } = await asked(() => page.getByRole('button', { name: 'Show all' }).click());
+  expect([query.has('deployment_id'), query.get('success')]).toEqual([false, 'false']);
   await close();
 });
 
@@ -459,6 +498,10 @@ test('an operator is led from an organization to its keys and calls, and from a 
   await expect.poll(() => previews.count()).toBeGreaterThan(own.length);
   await page.goBack();
   await page.getByRole('tab', { name: 'Members' }).click();
+  await page.getByRole('button', { name: `Actions for ${users.member.email}` }).click();
+  await page.getByRole('menuitem', { name: 'Calls' }).click();
+  await page.getByText(`Only calls of ${users.member.email}`).waitFor();
+  await page.goBack();
   await page.getByRole('button', { name: `Actions for ${users.member.email}` }).click();
   await page.getByRole('menuitem', { name: 'Keys' }).click();
   await page.getByText(`Only keys of ${users.member.email}`).waitFor();

@@ -17,7 +17,7 @@ import { Time } from '../../ui/time.tsx';
 import { BudgetCard } from '../limits/budget-card.tsx';
 import { CouponCard } from './coupon-card.tsx';
 import { Invoices } from './invoices.tsx';
-import { Transactions } from './transactions.tsx';
+import { ownCall, Transactions } from './transactions.tsx';
 
 export function Billing() {
   const isAdmin = useIsAdmin();
@@ -51,7 +51,7 @@ export function Billing() {
           {
             value: 'transactions',
             label: 'Transactions',
-            content: <Transactions path="/billing/documents/transactions" leadsToCalls />,
+            content: <Transactions path="/billing/documents/transactions" callHref={ownCall} />,
           },
         ]}
       />

@@ -17,7 +17,7 @@ import { ExportButton } from '../usage/export-button.tsx';
 import { usageOfDays } from '../usage/usage-of-days.ts';
 import { dueDay, invoiceMonth, ownInvoices, PaymentStatus } from './invoices.tsx';
 import { PdfButton } from './pdf-button.tsx';
-import { Transactions } from './transactions.tsx';
+import { type CallHref, ownCall, Transactions } from './transactions.tsx';
 
 export function InvoicePage({ parameters }: PageParameters) {
   return (
@@ -25,6 +25,7 @@ export function InvoicePage({ parameters }: PageParameters) {
       path={`${ownInvoices}/${parameters.id ?? ''}`}
       parent={{ name: 'Invoices', href: '/billing?tab=invoices' }}
       usageOfLine={usageOfLine}
+      callHref={ownCall}
       actions={(invoice) => (
         <>
           <ButtonLink size="small" icon="chart" href={usageOfDays(daysOf(invoice), { ...ofAll, by: 'key' })}>
@@ -45,12 +46,13 @@ type InvoiceViewProps = {
   of?: ReactNode;
   /** Where the calls of a line item are listed, for those whose own they are. */
   usageOfLine?: UsageOfLine;
+  callHref: CallHref;
   /** What can be done with it, besides downloading it. */
   actions: (invoice: InvoiceWithLines) => ReactNode;
 };
 
 /** An invoice as its payer sees it, with its line items and transactions. */
-export function InvoiceView({ path, parent, of, usageOfLine, actions }: InvoiceViewProps) {
+export function InvoiceView({ path, parent, of, usageOfLine, callHref, actions }: InvoiceViewProps) {
   const invoice = useGet<InvoiceWithLines>(path, undefined, { keepPrevious: false });
   const data = invoice.data;
   return (
@@ -75,7 +77,7 @@ export function InvoiceView({ path, parent, of, usageOfLine, actions }: InvoiceV
         )
       }
     >
-      <Loaded of={invoice}>{(loaded) => <Details invoice={loaded} path={path} usageOfLine={usageOfLine} />}</Loaded>
+      <Loaded of={invoice}>{(loaded) => <Details invoice={loaded} {...{ path, usageOfLine, callHref }} />}</Loaded>
     </Page>
   );
 }
@@ -118,9 +120,14 @@ const columnsOf = (hrefOf: UsageOfLine | undefined): readonly Column<Line>[] => 
   { name: 'Amount', usd: (line) => line.amount_usd, exact: true },
 ];
 
-type DetailsProps = { invoice: InvoiceWithLines; path: string; usageOfLine: UsageOfLine | undefined };
+type DetailsProps = {
+  invoice: InvoiceWithLines;
+  path: string;
+  usageOfLine: UsageOfLine | undefined;
+  callHref: CallHref;
+};
 
-function Details({ invoice, path, usageOfLine }: DetailsProps) {
+function Details({ invoice, path, usageOfLine, callHref }: DetailsProps) {
   return (
     <>
       <Card>
@@ -150,7 +157,7 @@ function Details({ invoice, path, usageOfLine }: DetailsProps) {
           empty={<EmptyState icon="card" title="Nothing was used" />}
         />
       </Card>
-      <Transactions path={`${path}/transactions`} narrowed={false} leadsToCalls={usageOfLine !== undefined} />
+      <Transactions path={`${path}/transactions`} narrowed={false} callHref={callHref} />
     </>
   );
 }

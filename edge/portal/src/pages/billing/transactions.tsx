@@ -19,19 +19,24 @@ import { Time } from '../../ui/time.tsx';
 /** The query of a page with tabs that shows only the charge of one call. */
 export const chargeQuery = ({ id }: Pick<UsageEvent, 'id'>): string => `?tab=transactions&call=${id}`;
 
+export type CallHref = (eventId: string) => string;
+
+/** A call of the reader's own organization. */
+export const ownCall: CallHref = (eventId) => `/usage?by=request&scope=tenant&search=${eventId}`;
+
 type TransactionsProps = {
   /** Where the API has the list. */
   path: string;
   /** Whether it can be filtered by type and days, or to the charge of one call, and exported whole; else the page shown can be saved. */
   narrowed?: boolean;
-  /** Whether the calls of charges are the reader's organization's, to which they lead. */
-  leadsToCalls?: boolean;
+  /** Where a charge leads: to its call, by the id of its usage event. */
+  callHref: CallHref;
   /** What can be done with a transaction. */
   action?: (row: Transaction) => ReactNode;
 };
 
 /** Movements of money: those of a whole organization, or of one invoice. */
-export function Transactions({ path, narrowed = true, leadsToCalls = false, action }: TransactionsProps) {
+export function Transactions({ path, narrowed = true, callHref, action }: TransactionsProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [days, setDays] = useDays();
@@ -75,10 +80,7 @@ export function Transactions({ path, narrowed = true, leadsToCalls = false, acti
             label="Transactions"
             list={list}
             onPage={setPage}
-            columns={[
-              ...columnsOf(leadsToCalls),
-              ...(action === undefined ? [] : [{ name: '', end: true, cell: action }]),
-            ]}
+            columns={[...columnsOf(callHref), ...(action === undefined ? [] : [{ name: '', end: true, cell: action }])]}
             rowKey={(row) => row.id}
             empty={
               narrowed && call !== '' ? (
@@ -126,15 +128,15 @@ const csvColumns = [
 /** Charges made by older versions of the gateway do not name their model. */
 const unnamed = ({ type }: Transaction): string => (type === 'usage' ? 'Model call' : '—');
 
-const columnsOf = (leadsToCalls: boolean): readonly Column<Transaction>[] => [
+const columnsOf = (callHref: CallHref): readonly Column<Transaction>[] => [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
   { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{capitalized(row.type)}</Badge> },
   {
     name: 'Description',
     cell: (row) =>
-      leadsToCalls && row.usage_event_id !== null ? (
+      row.usage_event_id !== null ? (
         <Link
-          href={`/usage?by=request&scope=tenant&search=${row.usage_event_id}`}
+          href={callHref(row.usage_event_id)}
           className="text-soft wrap-anywhere hover:underline"
           title="Show its call"
         >

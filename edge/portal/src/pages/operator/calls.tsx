@@ -2,68 +2,83 @@ import { useMemo, useState } from 'react';
 import { useEmails } from '../../api/use-emails.ts';
 import { formatDurationMs } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { useSearchParameter } from '../../router/router.ts';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { DayFilter } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { MonoName } from '../../ui/name-parts.tsx';
+import { Narrowed } from '../../ui/narrowed.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
-import { SearchBox, useSearch } from '../../ui/search-box.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { chargeQuery } from '../billing/transactions.tsx';
 import { RequestDialog, RequestStatus, RequestTime } from '../usage/request-dialog.tsx';
+import { OutcomeFilter } from '../usage/request-filters.tsx';
+import { callsOfKey, failedCallsOf, useCallFilters } from './calls-filtered.ts';
+import { ModelFilter } from './model-filter.tsx';
 import { OrganizationName, useOrganizationName } from './organization-name.tsx';
-import type { AdminCall, AdminKey } from './types.ts';
+import type { AdminCall } from './types.ts';
 import { UserLink } from './user-link.tsx';
 
-/** The page with all calls of one key, such as one that leaked. */
-export const callsOfKey = ({
-  id,
-  tenant_id,
-  key_preview = '',
-}: Pick<AdminKey, 'id' | 'tenant_id'> & Partial<Pick<AdminKey, 'key_preview'>>): string =>
-  `/operator/calls?${new URLSearchParams({ organization: tenant_id, key: id, preview: key_preview })}`;
-
-/** Calls of any organization: by the request id that their client quotes, or all of an organization or a key. */
+/** Calls of any organization: by the id that their client or their charge quotes, or by whatever else is known of them. */
 export function OperatorCalls() {
-  const requestId = useSearch();
-  const [organization] = useSearchParameter('organization', '');
-  const [key] = useSearchParameter('key', '');
-  const [preview] = useSearchParameter('preview', '');
+  const filters = useCallFilters();
+  const { isLookUp, organization, user, key, preview, deployment, outcome } = filters;
   const name = useOrganizationName(organization === '' ? null : organization);
+  const email = useEmails(user === '' ? [] : [user]).get(user);
   const [open, setOpen] = useState<AdminCall | null>(null);
   const columns = useMemo(() => columnsOf(setOpen), []);
-  const whose = key === '' ? (name ?? 'the organization') : preview || `the key …${key.slice(-8)}`;
+  const ofKey = preview || `the key …${key.slice(-8)}`;
+  const whose = key === '' ? (organization === '' ? 'all organizations' : (name ?? 'the organization')) : ofKey;
   return (
     <Page
       title="Calls"
-      description="Of any organization: by request id, the x-request-id of the answer, which clients are told to quote; or all of an organization, from its page, or of a key, from its menu in All keys."
+      description="Of any organization: by request id, the x-request-id of the answer, which clients are told to quote, or by what else is known. Without an organization, of at most seven days: the last ones, unless you choose others."
     >
-      <SearchBox label="Request id" />
-      {requestId === '' && organization === '' ? (
-        <Card>
-          <EmptyState icon="search" title="Paste a request id" />
-        </Card>
-      ) : (
+      <div className="flex flex-wrap items-center gap-2">
+        <SearchBox label="Request id" />
+        <ModelFilter value={filters.model} onChange={filters.setModel} off={isLookUp} />
+        <OutcomeFilter
+          value={isLookUp ? '' : outcome}
+          onChange={filters.setOutcome}
+          disabled={isLookUp || deployment !== ''}
+        />
+        <DayFilter days={filters.days} onChange={filters.setDays} />
+        {user !== '' && (
+          <Narrowed onAll={() => filters.setUser('')}>Only calls of {email ?? `the user …${user.slice(-8)}`}</Narrowed>
+        )}
+        {deployment !== '' && (
+          <Narrowed onAll={() => filters.setDeployment('')}>
+            Only failed calls of the deployment …{deployment.slice(-8)}
+          </Narrowed>
+        )}
+      </div>
+      {filters.isAsked ? (
         <PagedCard<AdminCall>
           label="Calls"
-          title={requestId === '' ? `Calls of ${whose}` : undefined}
+          title={isLookUp ? undefined : `Calls of ${whose}`}
           path="/admin/calls"
-          query={requestId === '' ? { tenant_id: organization, api_key_id: key } : { request_id: requestId }}
+          query={filters.query}
           columns={columns}
           rowKey={(call) => call.id}
           empty={
-            requestId === '' ? (
-              <EmptyState icon="pulse" title="There were no calls" />
-            ) : (
+            isLookUp ? (
               <EmptyState icon="search" title="No call has this id">
                 A call that was refused before it reached a model is not listed; the log says why.
               </EmptyState>
+            ) : (
+              <EmptyState icon="pulse" title="There were no such calls" />
             )
           }
         />
+      ) : (
+        <Card>
+          <EmptyState icon="search" title="Paste a request id">
+            Or choose a model, a status or days.
+          </EmptyState>
+        </Card>
       )}
       {open !== null && <CallDialog call={open} onClose={() => setOpen(null)} />}
     </Page>
@@ -94,7 +109,22 @@ function CallDialog({ call, onClose }: { call: AdminCall; onClose: () => void })
       facts={[
         ['Organization', <OrganizationName key="organization" id={tenant_id} />],
         ['User', <UserLink key="user" tenantId={tenant_id} id={user_id} email={emails.get(user_id)} />],
-        ['Deployment', deployment_id === null ? '—' : <ShortId key="deployment" id={deployment_id} />],
+        [
+          'Deployment',
+          deployment_id === null ? (
+            '—'
+          ) : (
+            <Link
+              key="deployment"
+              href={failedCallsOf({ id: deployment_id, model: call.model })}
+              className="hover:underline"
+              title="Its failed calls"
+              onClick={onClose}
+            >
+              <ShortId id={deployment_id} />
+            </Link>
+          ),
+        ],
       ]}
       action={
         call.cost_usd > 0 ? (

@@ -8,6 +8,7 @@ import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { DeploymentStatus } from '../models/model.tsx';
+import { failedCallsOf } from './calls-filtered.ts';
 import type { AdminDeployment } from './types.ts';
 
 const refreshMs = 3000;
@@ -57,6 +58,14 @@ const columns: readonly Column<AdminDeployment>[] = [
   },
   { name: 'Status', sortBy: (row) => row.status, cell: (row) => <DeploymentStatus status={row.status} /> },
   { name: 'Since', cell: (row) => <Time value={row.status_changed_at} relative /> },
+  {
+    name: 'Calls',
+    cell: (row) => (
+      <Link href={failedCallsOf(row)} className="hover:underline">
+        Failed
+      </Link>
+    ),
+  },
   { name: 'Reason', cell: (row) => <span className="text-soft wrap-anywhere">{row.status_reason || '—'}</span> },
 ];
 

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { InvoiceView } from '../billing/invoice.tsx';
+import { callOfCharge } from './calls-filtered.ts';
 import { InvoiceActions, InvoiceDialog, type InvoiceQuestion } from './invoice-actions.tsx';
 import { useOrganizationName } from './organization-name.tsx';
 
@@ -15,6 +16,7 @@ export function OperatorInvoice({ parameters: { id = '', invoiceId = '' } }: Pag
         path={`${path}/invoices/${invoiceId}`}
         parent={{ name: 'Invoices', href: `/operator/organizations/${id}?tab=invoices` }}
         of={name && ` · ${name}`}
+        callHref={callOfCharge}
         actions={(invoice) => <InvoiceActions invoice={invoice} onAsk={ask} />}
       />
       <InvoiceDialog path={path} question={question} onClose={() => ask(null)} />

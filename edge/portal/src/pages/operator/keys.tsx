@@ -19,7 +19,7 @@ import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { KeyStatus, RestrictionBadges } from '../keys/key-badges.tsx';
-import { callsOfKey } from './calls.tsx';
+import { callsOfKey } from './calls-filtered.ts';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName, useOrganizationName } from './organization-name.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';

@@ -15,6 +15,7 @@ import { Time } from '../../ui/time.tsx';
 import { DeploymentStatus } from '../models/model.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { hasBegun, priceLines } from '../models/prices.ts';
+import { callsMeeting, failedCallsOf } from './calls-filtered.ts';
 import { DeleteModelDialog } from './delete-model.tsx';
 import { DeploymentDialog } from './deployment-dialog.tsx';
 import { Grants } from './grants.tsx';
@@ -46,6 +47,9 @@ export function OperatorModel({ parameters }: PageParameters) {
             <Button icon="settings" disabled={model.data === undefined} onClick={() => setDialog('model')}>
               Edit
             </Button>
+            <ButtonLink icon="pulse" href={callsMeeting({ model: id })}>
+              Calls
+            </ButtonLink>
             <ButtonLink icon="sunset" href={`/operator/retirements?model=${encodeURIComponent(id)}`}>
               Retirement
             </ButtonLink>
@@ -152,13 +156,18 @@ function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonl
       name: '',
       end: true,
       cell: (row) => (
-        <Button
-          size="small"
-          aria-label={`Edit ${row.upstream_model} at ${row.base_url || row.dialect}`}
-          onClick={() => edit(row)}
-        >
-          Edit
-        </Button>
+        <span className="inline-flex flex-wrap justify-end gap-1.5">
+          <ButtonLink size="small" href={failedCallsOf(row)}>
+            Failed calls
+          </ButtonLink>
+          <Button
+            size="small"
+            aria-label={`Edit ${row.upstream_model} at ${row.base_url || row.dialect}`}
+            onClick={() => edit(row)}
+          >
+            Edit
+          </Button>
+        </span>
       ),
     },
   ];

@@ -12,6 +12,7 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { callsMeeting } from './calls-filtered.ts';
 import { EmailDialog } from './email-dialog.tsx';
 import type { AdminUser } from './types.ts';
 
@@ -143,6 +144,11 @@ const columnsOf = (
         trigger={<IconButton icon="more" label={`Actions for ${user.email}`} />}
         items={[
           { label: 'Keys', icon: 'key', href: `/operator/keys?user=${user.id}` },
+          {
+            label: 'Calls',
+            icon: 'pulse',
+            href: callsMeeting({ organization: user.tenant_id, user: user.id }),
+          },
           { label: 'Audit events', icon: 'log', href: `/operator/audit?actor=${user.id}` },
           'line',
           { label: 'Change email', icon: 'mail', onSelect: () => readdress(user) },

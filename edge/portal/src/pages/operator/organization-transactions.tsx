@@ -9,6 +9,7 @@ import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { Transactions } from '../billing/transactions.tsx';
+import { callOfCharge } from './calls-filtered.ts';
 
 /** An organization's transactions. An operator can refund charges. */
 export function OrganizationTransactions({ path }: { path: string }) {
@@ -17,6 +18,7 @@ export function OrganizationTransactions({ path }: { path: string }) {
     <>
       <Transactions
         path={`${path}/transactions`}
+        callHref={callOfCharge}
         action={(row) =>
           row.type === 'usage' && (
             <Button

@@ -3,8 +3,12 @@ import { searchWith, useSearchParameter } from '../../router/router.ts';
 import { Select } from '../../ui/field.tsx';
 import { Narrowing } from './narrowing.tsx';
 
-const outcomeParameter = 'status';
-const failedOutcome = 'failed';
+export const outcomeParameter = 'status';
+export const failedOutcome = 'failed';
+
+/** What the API is asked for by a value of the address; undefined: all. */
+export const successOf = (outcome: string): boolean | undefined =>
+  outcome === '' ? undefined : outcome !== failedOutcome;
 
 /** What requests can be filtered by, as the address has it. */
 export type RequestFilterValues = {
@@ -61,7 +65,7 @@ export function useRequestFilters(scope: string) {
       api_key_id: key.value,
       endpoint: endpoint.value,
       user_id: filters.user.value,
-      success: outcome.value === '' ? undefined : outcome.value === 'success',
+      success: successOf(outcome.value),
     },
   };
 }
@@ -118,17 +122,24 @@ export function RequestFilters({ filters, summary, keyName, emails, off }: Reque
           off={off}
         />
       )}
-      <Select
-        aria-label="Status"
-        value={off ? '' : outcome.value}
-        disabled={off}
-        onChange={outcome.set}
-        choices={[
-          { value: '', label: 'All statuses' },
-          { value: 'success', label: 'Success' },
-          { value: failedOutcome, label: 'Failed' },
-        ]}
-      />
+      <OutcomeFilter value={off ? '' : outcome.value} onChange={outcome.set} disabled={off} />
     </>
   );
 }
+
+type OutcomeFilterProps = { value: string; onChange: (value: string) => void; disabled: boolean };
+
+/** Narrows calls to those that succeeded, or those that failed. */
+export const OutcomeFilter = ({ value, onChange, disabled }: OutcomeFilterProps) => (
+  <Select
+    aria-label="Status"
+    value={value}
+    disabled={disabled}
+    onChange={onChange}
+    choices={[
+      { value: '', label: 'All statuses' },
+      { value: 'success', label: 'Success' },
+      { value: failedOutcome, label: 'Failed' },
+    ]}
+  />
+);
