@@ -42,6 +42,30 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await close();
 });
 
+test('an operator to whom somebody quotes a job finds it by its id, with whose it is and how far it has come', async () => {
+  const { jobId } = portal.world;
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator);
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').fill(jobId);
+  await page.getByRole('option', { name: `Job ${jobId}` }).waitFor();
+  await page.keyboard.press('Enter');
+  const jobs = page.getByRole('table', { name: 'Jobs' }).locator('tbody tr');
+  await expect.poll(() => jobs.count()).toBe(1);
+  await jobs.getByRole('button', { name: jobId }).click();
+  await dialog(page).getByRole('link', { name: users.owner.email }).waitFor();
+  expect(await dialog(page).textContent()).toMatch(/StatusCompleted.*Attempts1/);
+  await page.keyboard.press('Escape');
+  await page.getByLabel('Job id').fill('job_0');
+  await page.getByText('No job has this id').waitFor();
+  await page.getByLabel('Job id').fill('');
+  await page.getByLabel('Model', { exact: true }).selectOption({ index: 1 });
+  await page.getByLabel('Status', { exact: true }).selectOption('failed');
+  const { searchParams } = new URL(page.url());
+  expect([searchParams.get('model'), searchParams.get('status')]).toEqual([expect.stringMatching(/./), 'failed']);
+  await close();
+});
+
 test('the page of a model tells an operator why a newly added deployment does not run', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/models');

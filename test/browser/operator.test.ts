@@ -489,6 +489,9 @@ test('an operator is led from an organization to its keys and calls, and from a 
   const calls = page.getByRole('table', { name: 'Calls' }).locator('tbody tr');
   await calls.first().waitFor();
   await page.goBack();
+  await page.getByRole('main').getByRole('link', { name: 'Jobs', exact: true }).click();
+  await page.getByText('Only jobs of Northwind Robotics').waitFor();
+  await page.goBack();
   const listed = page.waitForResponse(/\/admin\/keys\?/);
   await page.getByRole('link', { name: 'Keys', exact: true }).click();
   await page.getByText('Only keys of Northwind Robotics').waitFor();

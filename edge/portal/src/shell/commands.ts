@@ -151,7 +151,9 @@ function byId(text: string, { operator, role }: Claims): readonly (Omit<Command,
     const href = operator ? `/operator/calls?search=${text}` : own;
     return [{ id: text, name: `Request ${text}`, detail: operator ? 'Calls' : 'Usage', icon: 'pulse', href }];
   }
-  if (/^job_\w+$/.test(text))
-    return [{ id: text, name: `Job ${text}`, detail: 'Jobs', icon: 'job', href: `/jobs/${text}` }];
+  if (/^job_\w+$/.test(text)) {
+    const href = operator ? `/operator/jobs?search=${text}` : `/jobs/${text}`;
+    return [{ id: text, name: `Job ${text}`, detail: operator ? 'All jobs' : 'Jobs', icon: 'job', href }];
+  }
   return [];
 }

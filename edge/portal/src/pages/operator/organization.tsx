@@ -43,6 +43,9 @@ export function OperatorOrganization({ parameters }: PageParameters) {
             <ButtonLink icon="pulse" href={`/operator/calls?organization=${data.id}`}>
               Calls
             </ButtonLink>
+            <ButtonLink icon="job" href={`/operator/jobs?organization=${data.id}`}>
+              Jobs
+            </ButtonLink>
             <Button look={data.status === 'suspended' ? 'primary' : 'secondary'} onClick={() => setChanging(true)}>
               {data.status === 'suspended' ? 'Restore' : 'Suspend'}
             </Button>
