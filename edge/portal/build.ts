@@ -117,6 +117,7 @@ export const portalSources: readonly string[] = [
   'services/shared/audit-outbox/event-types.ts',
   'services/shared/comparable.ts',
   'services/shared/csv.ts',
+  'services/shared/readable-json.ts',
   'services/shared/scopes.ts',
   'services/shared/shell-word.ts',
   'package-lock.json',
