@@ -230,7 +230,7 @@ test('an answer of which only the reasoning came before the maximum number of to
   await close();
 });
 
-test('what a model draws and where it has found what it says are shown, and nothing is loaded from elsewhere', async () => {
+test('what a model draws and where it has found what it says are shown, nothing is loaded from elsewhere, and the pictures are sent back', async () => {
   const { page, troubles, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
   const log = page.getByRole('log', { name: 'Conversation' });
@@ -258,7 +258,12 @@ test('what a model draws and where it has found what it says are shown, and noth
     { citations: ['https://one.example', 'https://two.example'], choices: [{ delta: { content: 'So it is.[2]' } }] },
     { citations: ['https://one.example', 'https://two.example'], choices: [{ delta: {}, finish_reason: 'stop' }] },
   ]);
+  const request = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
   await say(page, 'Is it so?');
+  expect((await request).postDataJSON().messages.at(-1).content).toEqual([
+    { type: 'text', text: 'Is it so?' },
+    ...[onePixel, 'https://elsewhere.example/cat.png'].map((url) => ({ type: 'image_url', image_url: { url } })),
+  ]);
   await sources.getByText('https://two.example').waitFor();
   expect(await sources.last().getByRole('listitem').count()).toBe(2);
   expect(await seriousFindings(page)).toEqual([]);

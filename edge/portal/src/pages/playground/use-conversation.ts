@@ -7,8 +7,8 @@ import { type ChatSettings, type Message, requestOf } from './chat-request.ts';
 import { lastingTurns } from './lasting-turns.ts';
 import { type ChatUsage, streamChat } from './stream-chat.ts';
 
-/** What was said, what else came with an answer, and what is to be said about it: how long it took, or why it is incomplete. */
-export type Turn = Message & Partial<Omit<AnswerParts, 'text'>> & { note?: string };
+/** What was said, what else came with an answer, whose it is, and what is to be said about it: how long it took, or why it is incomplete. */
+export type Turn = Message & Partial<Omit<AnswerParts, 'text'>> & { model?: string; note?: string };
 
 /** How long a growing answer waits until it is drawn again, in milliseconds: each time all of it is read as Markdown. */
 const drawnAgainMs = 100;
@@ -44,7 +44,11 @@ export function useConversation(onModelGone: () => void) {
       window.clearTimeout(drawing);
       drawing = undefined;
       const { text, ...parts } = answer;
-      setTurns([...history, { role: 'assistant', content: text, ...parts, ...(note !== undefined && { note }) }]);
+      const { model } = settings;
+      setTurns([
+        ...history,
+        { role: 'assistant', content: text, model, ...parts, ...(note !== undefined && { note }) },
+      ]);
     };
     show();
     setError(null);
