@@ -285,6 +285,14 @@ test("no report of more tokens than the model's context window and the call's ow
   expect(tokensOf).toEqual(reports.map(([, , charged]) => (charged === 'counted' ? own : charged)));
 });
 
+test('an answer that has more tokens by the own vocabulary than the call allowed is charged as many as it allowed', async () => {
+  for (const stream of [false, true]) {
+    bench.simulator.next({ tokens: 25, usage: 'absent' });
+    await post('/chat/completions', { ...chat, max_tokens: 25, n: 2, stream })();
+  }
+  expect((await storedEvents(2)).map(({ output_tokens }) => output_tokens)).toEqual([50, 50]);
+});
+
 test.each([
   ['whole', {}, whole({ created: 1, data: Array.from({ length: 1_000 }, () => ({ b64_json: 'AAAA' })) })],
   [

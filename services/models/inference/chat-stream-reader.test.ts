@@ -19,7 +19,7 @@ async function countedOf(pieces: readonly string[]): Promise<number> {
       answers: 1,
     },
     tools: { tokenizer: async () => tokenizer } as CallTools,
-    bound: { believed: () => null } as unknown as UsageBound,
+    bound: { believed: () => null, counted: (tokens: number) => tokens } as unknown as UsageBound,
     countInputTokens: async () => 0,
     ownText: (text) => text,
   });

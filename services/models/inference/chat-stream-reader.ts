@@ -82,7 +82,7 @@ export class ChatStreamReader implements AnswerReader {
         countOutputTokens: async () => {
           const counted = await this.#countOutputTokens();
           const isPacked = counted > this.#stream.deltas * tokensPerDeltaMax;
-          return Math.max(atLeast, isComplete || isPacked ? counted : this.#stream.deltas);
+          return Math.max(atLeast, this.#bound.counted(isComplete || isPacked ? counted : this.#stream.deltas));
         },
       }),
       failure: isComplete ? null : (problem ?? failures[outcome]),

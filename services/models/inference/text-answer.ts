@@ -59,7 +59,7 @@ export function readTextAnswer(
   if (!hasChoices) edits.push(['choices', '[]']);
   if (edits.length > 0) splices.push(...memberSplices(scan, edits));
 
-  const countOutputTokens = async () => (await tools.tokenizer()).count(ownText(outputText(body)));
+  const countOutputTokens = async () => bound.counted(await (await tools.tokenizer()).count(ownText(outputText(body))));
   const usage = bound.believed(readUsage(scan.json('usage')));
   const { reported, counted } = textUsed(usage, { countInputTokens, countOutputTokens });
   const forward = splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices));

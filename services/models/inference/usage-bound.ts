@@ -66,6 +66,11 @@ export class UsageBound {
     return used !== null && this.allows(used) ? used : null;
   }
 
+  /** As many output tokens as the gateway counted, in the place of a report: by its vocabulary a text may have more than the call allowed. */
+  counted(outputTokens: number): number {
+    return Math.min(outputTokens, this.#max.outputTokens);
+  }
+
   /** The unchanged report, by the same rule. */
   believed(usage: ReportedUsage | null): ReportedUsage | null {
     return this.measured(usage) === null ? null : usage;
