@@ -47,13 +47,14 @@ function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLi
  */
 export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLimits): UsageBound {
   const most = largestUse(call, { ...model, maxOutputTokens: model.maxOutputTokens || contextWindowOf(model) });
-  const { inputTokens, mediaBytes, prompts, images } = call.estimate;
+  const { inputTokens, outputTokensMax, mediaBytes, prompts, images } = call.estimate;
   const promptMax = model.contextWindow === 0 ? inputTokens * tokensPerEstimatedToken + mediaBytes : most.inputTokens;
-  return new UsageBound({
+  const max = {
     ...most,
     inputTokens: Math.max(promptMax, contextWindowOf(model) * prompts),
     outputTokens: Math.max(most.outputTokens, images * (model.maxOutputTokens || contextWindowOf(model))),
-  });
+  };
+  return new UsageBound(max, outputTokensMax);
 }
 
 /** The most that a call can cost, and the least with which it is worth running; 0: only with all of it. */

@@ -46,9 +46,12 @@ export class UsageBound {
   /** The deployment whose reports are being read. */
   deployment = '';
   readonly #max: Measures;
+  readonly #outputTokensAllowed: number;
 
-  constructor(max: Measures) {
+  /** `outputTokensAllowed`: by the call itself; null if it sets no limit. */
+  constructor(max: Measures, outputTokensAllowed: number | null) {
     this.#max = max;
+    this.#outputTokensAllowed = outputTokensAllowed ?? Number.POSITIVE_INFINITY;
   }
 
   /** Whether the call can have used this much; the length of audio is not checked. */
@@ -68,7 +71,7 @@ export class UsageBound {
 
   /** As many output tokens as the gateway counted, in the place of a report: by its vocabulary a text may have more than the call allowed. */
   counted(outputTokens: number): number {
-    return Math.min(outputTokens, this.#max.outputTokens);
+    return Math.min(outputTokens, this.#outputTokensAllowed);
   }
 
   /** The unchanged report, by the same rule. */
