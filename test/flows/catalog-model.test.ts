@@ -16,6 +16,7 @@ test(
           await history.perform(one);
           await history.compare();
         }
+        await history.compareAudit();
       }),
     );
   },

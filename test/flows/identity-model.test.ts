@@ -18,6 +18,7 @@ test(
         }
         await history.compareLists();
         await history.compareRefreshes();
+        await history.compareAudit();
       }),
     );
   },

@@ -6,6 +6,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { statusOf } from '#shared/error-table.ts';
 import { GatewayError } from '#shared/errors.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
+import { replayAudit } from '../audit-replay.ts';
 import { ClockAhead } from '../clock-ahead.ts';
 import { type Answer, owner, type TestGateway } from '../gateway.ts';
 import { dayMs, iso, linksOf, pageOf } from '../retirements.ts';
@@ -189,6 +190,28 @@ class History {
       return true;
     };
     await waitFor(isSame, { description: 'all to be as it should', timeoutMs: 3_000 });
+  }
+
+  /** The audit trail alone tells what there is, a moment later. */
+  async compareAudit(): Promise<void> {
+    const token = await this.#token();
+    const { data } = (await this.#operator('GET', '/models?limit=100')).json;
+    const isSame = async (): Promise<true> => {
+      const told = await replayAudit(this.#replicas, token);
+      for (const name of names) {
+        const shown = data.find(({ id }: Json) => id === name);
+        const model = told.get(`model ${name}`);
+        if (model !== undefined) expect(shown, JSON.stringify(model)).toMatchObject(model);
+        for (const { id, ...deployment } of shown?.deployments ?? []) {
+          expect(deployment, name).toMatchObject({ model: told.get(`deployment ${id}`)?.model });
+        }
+        const retirement = this.model.models.get(name)?.retirement ?? null;
+        const announced = told.get(`retirement ${name}`);
+        expect(announced === undefined ? null : retirementOf(announced), name).toEqual(retirement);
+      }
+      return true;
+    };
+    await waitFor(isSame, { description: 'the audit trail to be as it should' });
   }
 
   async #compareAt(replica: TestGateway, organization: number): Promise<void> {

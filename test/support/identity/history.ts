@@ -1,9 +1,11 @@
 import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
 import { clockDifferenceMsMax } from '#shared/clock.ts';
+import { replayAudit } from '../audit-replay.ts';
 import { ClockAhead } from '../clock-ahead.ts';
 import { type Answer, owner } from '../gateway.ts';
 import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
+import { waitFor } from '../wait-for.ts';
 import type { Act } from './acts.ts';
 import {
   type AddressLink,
@@ -286,7 +288,7 @@ class History {
         await compare(name, secret.text, (probe) => model.ofKey(key, secret, probe));
       }
     }
-    expect(differences).toEqual([]);
+    expect(differences, differences.join('\n')).toEqual([]);
   }
 
   /** Compares what operators are shown about everyone, and the chains of the audit log. */
@@ -318,6 +320,31 @@ class History {
       const chain = await this.#call('GET', `/admin/audit-events/verification?tenant_id=${id}`, token);
       expect(chain.json).toMatchObject({ is_whole: true });
     }
+  }
+
+  /** The audit trail alone tells what became of users and keys, a moment later. */
+  async compareAudit(): Promise<void> {
+    const { model } = this;
+    const token = await this.#operator();
+    const isSame = async (): Promise<true> => {
+      const told = await replayAudit(this.#replicas, token);
+      for (const { id, role, isActive, operator, email } of model.people) {
+        const shown = { role, is_active: isActive, operator, email };
+        expect({ ...shown, ...told.get(`user ${id}`) }, email).toMatchObject(shown);
+      }
+      for (const key of model.keys) {
+        const state = told.get(`api_key ${key.id}`);
+        expect(state === undefined).toBe(key.isDeleted);
+        if (state === undefined) continue;
+        const { expires_at, scopes, revoked_at, key_preview } = state;
+        const endsAt = key.endsMs === Number.POSITIVE_INFINITY ? null : new Date(key.endsMs).toISOString();
+        expect([expires_at, revoked_at !== undefined]).toEqual([endsAt, key.isRevoked]);
+        expect(scopes).toEqual(expect.arrayContaining([...key.scopes]));
+        expect(key.secrets.at(-1)!.text.endsWith(key_preview.slice(-4))).toBe(true);
+      }
+      return true;
+    };
+    await waitFor(isSame, { description: 'the audit trail to be as it should' });
   }
 
   /** Every session that must be refreshable can be refreshed, and no other. */
