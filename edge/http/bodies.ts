@@ -129,7 +129,7 @@ export function managementBodies(app: EdgeApp): void {
   });
   app.decorateRequest('bodyText', '');
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.url.includes('%00')) done(notStorable());
+    if (request.url.includes('%00')) done(notStorable(fieldNotStorable(request.query)));
     else done();
   });
   app.removeAllContentTypeParsers();
@@ -183,7 +183,7 @@ const notStorable = (field?: string) =>
 
 const notExact = (field: string) => invalidValue(field, 'it has too many significant digits. Send at most 15');
 
-/** The member of a body that holds such a text; undefined when it is in a name, or the body is no object. */
+/** The member of a body, or of a query, that holds such a text; undefined when it is in a name, or the body is no object. */
 function fieldNotStorable(body: unknown): string | undefined {
   if (!isObject(body)) return undefined;
   return Object.entries(body).find(([name, value]) => isStorableText(name) && !isStorable(value))?.[0];

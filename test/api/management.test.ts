@@ -59,6 +59,9 @@ describe('text that is not well-formed Unicode', () => {
     ['POST', '/jobs', `{"endpoint":"/v1/embeddings","body":{"metadata":{"a":"${lone}"}}}`, 'body'],
     ['POST', '/jobs', `{"endpoint":"/v1/embeddings","body":{"metadata":{"${lone}":"a"}}}`, 'body'],
     ['PATCH', '/profile', `{"${lone}":"a"}`, null],
+    ['GET', '/members?page=1&search=a%00', undefined, 'search'],
+    ['GET', '/models?operation=embeddings&operation=%00', undefined, 'operation'],
+    ['GET', '/models/%00', undefined, null],
   ])('%s %s %s is refused, naming the field', async (method, path, body, param) => {
     expectRefused(await call(method, path, body), param);
   });
