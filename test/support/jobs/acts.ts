@@ -37,6 +37,11 @@ export const act = fc.oneof(
   weighing(3, kind('suspend', { is: fc.boolean() })),
   /** Grants the private model to one of the two. */
   weighing(3, kind('grant', { has: fc.boolean(), isGuest: fc.boolean() })),
+  /** Gives the key another secret; the former one ends at once. */
+  weighing(2, kind('rotate', {})),
+  /** Announces that the private model retires in so many seconds, or moves that date. */
+  weighing(2, kind('retire', { seconds: fc.constantFrom(45, 100_000) })),
+  weighing(1, kind('keep', {})),
   /** All workers end, and others continue. */
   weighing(2, kind('restart', {})),
   /** No worker was heard from for the length of its lease. */

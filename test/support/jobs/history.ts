@@ -192,6 +192,29 @@ class History {
         model.granted[person] = act.has;
         return this.#waitForGrant(person, act.has);
       }
+      case 'rotate': {
+        const answer = await this.#api('POST', `/api-keys/${this.#key.id}/rotate`, await this.#session('owner'));
+        expect(answer.status, answer.text).toBe(200);
+        this.#key = { id: this.#key.id, key: answer.json.key };
+        return;
+      }
+      case 'retire': {
+        if (model.isRetired) return;
+        const sunsetMs = Math.floor(model.nowMs / 1_000 + act.seconds) * 1_000;
+        const body = { sunset_at: new Date(sunsetMs).toISOString() };
+        const path = `/retirements/${encodeURIComponent(models.private)}`;
+        if (model.sunsetMs === Number.POSITIVE_INFINITY)
+          await this.#operator('POST', '/retirements', { ...body, model: models.private, retirement_note: 'A test.' });
+        else await this.#operator('PATCH', path, body);
+        model.sunsetMs = sunsetMs;
+        return this.#waitForSunset(new Date(sunsetMs).toUTCString());
+      }
+      case 'keep': {
+        if (model.isRetired || model.sunsetMs === Number.POSITIVE_INFINITY) return;
+        await this.#operator('DELETE', `/retirements/${encodeURIComponent(models.private)}`);
+        model.sunsetMs = Number.POSITIVE_INFINITY;
+        return this.#waitForSunset(null);
+      }
       case 'restart':
         for (const worker of this.#workers) await worker.close();
         model.runAgain(true);
@@ -295,7 +318,7 @@ class History {
     };
     const [status, code] = model.submitted(caller, isOfPrivate);
     // What a call is refused for that may be the repeat of one that was not.
-    const isOfCall = code === 'spend_cap_exceeded' || code === 'model_not_found';
+    const isOfCall = code === 'spend_cap_exceeded' || code === 'model_not_found' || code === 'model_sunset';
     const isRefused = code !== null && !(isKnown && isOfCall);
     const expected = isRefused ? [status, code] : isKnown ? this.#repeated(known.job, isSame) : [202, null];
     if (!this.#scripts.has(mark)) this.#scripts.set(mark, script);
@@ -360,9 +383,39 @@ class History {
       async () => {
         const asked = this.#replicas.both.map((replica) => replica.call('GET', `/v1/models/${models.private}`, token));
         // A suspended organization is told nothing of models.
-        return (await Promise.all(asked)).every(({ status }) => status === 403 || (status === 200) === has);
+        return (await Promise.all(asked)).every(({ status }) => status === 403 || [200, 410].includes(status) === has);
       },
       { description: 'the grant at both replicas' },
+    );
+  }
+
+  /** Edges hear of a date a moment later. */
+  async #waitForSunset(sunset: string | null): Promise<void> {
+    const token = await this.#session('healer');
+    await waitFor(
+      async () => {
+        const path = `/v1/models/${encodeURIComponent(models.private)}`;
+        const asked = this.#replicas.both.map((replica) => replica.call('GET', path, token));
+        return (await Promise.all(asked)).every(({ headers }) => headers.get('sunset') === sunset);
+      },
+      { description: 'the date at both replicas' },
+    );
+  }
+
+  /** Cancels all jobs: then nothing is held for any. */
+  async end(): Promise<void> {
+    for (const job of this.model.jobs.filter(({ state }) => state !== 'ended')) {
+      const answer = await this.#api('POST', `/jobs/${job.id}/cancel`, await this.#session(ownerOf(job.caller)));
+      expect(answer.status, answer.text).toBe(200);
+    }
+    const held = async () =>
+      (await this.#database.query({ text: 'select * from billing.spend where held_nano_usd <> 0', values: [] })).rows;
+    await waitFor(
+      async () => {
+        expect(await held()).toEqual([]);
+        return true;
+      },
+      { description: 'nothing to be held', timeoutMs: 30_000 },
     );
   }
 

@@ -53,6 +53,8 @@ export class JobsModel {
   hasScope = true;
   isSuspended = false;
   readonly granted = { owner: true, guest: true };
+  /** When the private model retires. */
+  sunsetMs = Number.POSITIVE_INFINITY;
   /** Of the current key. Its day does not end: Billing uses its database's clock, which is not moved. */
   spentMicroUsd = 0;
   readonly charges = { owner: [] as Charge[], guest: [] as Charge[] };
@@ -162,7 +164,13 @@ export class JobsModel {
     if (caller === 'key' && keyNumber !== this.keyNumber) return 'invalid_api_key';
     if (caller === 'key' && !this.hasScope) return 'missing_scope';
     if (caller === 'guest' && this.isSuspended) return 'tenant_suspended';
-    return isPrivate && !this.granted[ownerOf(caller)] ? 'model_not_found' : null;
+    if (!isPrivate) return null;
+    if (!this.granted[ownerOf(caller)]) return 'model_not_found';
+    return this.isRetired ? 'model_sunset' : null;
+  }
+
+  get isRetired(): boolean {
+    return this.nowMs >= this.sunsetMs;
   }
 
   #end(job: ModelJob, status: ModelJob['status'], code: string | null): void {
@@ -190,4 +198,5 @@ const statuses: Readonly<Record<string, number>> = {
   missing_scope: 403,
   tenant_suspended: 403,
   model_not_found: 404,
+  model_sunset: 410,
 };
