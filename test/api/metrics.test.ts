@@ -64,8 +64,14 @@ test.each([
       body: JSON.stringify({ model: 'sim-chat', messages: [{ role: 'user', content: 'Hi' }], ...body }),
     }),
   });
-  expect([answer.status, await answer.text()]).toEqual([status, expect.anything()]);
+  const text = await answer.text();
+  expect([answer.status, text]).toEqual([status, expect.anything()]);
   await waitFor(async () => (await counted(path, status)) === before + 1, { description: 'the request to be counted' });
+  if (status !== 202) return;
+  // What it uses is counted while it runs, in whichever test that is.
+  const { id } = JSON.parse(text);
+  const jobStatus = async () => JSON.parse((await gateway.call('GET', `/api/v1/jobs/${id}`, session)).text).status;
+  await waitFor(async () => (await jobStatus()) === 'completed', { description: 'the job to end' });
 });
 
 test('tokens are counted by model, and calls to a deployment by their outcome', async () => {
