@@ -720,6 +720,20 @@ test('nothing in an answer becomes a part of the page: HTML stays text, nothing 
   await close();
 });
 
+test('an answer that is nested deeper than a browser can draw is shown as its text, and the one asked for in its place as usual', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  const content = '> '.repeat(400) + '*a _b '.repeat(2600) + '_ *'.repeat(2600);
+  await answerWithDeltas(page, [{ content }]);
+  await say(page, 'Hello');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  await log.getByText('> *a _b *a _b').waitFor({ timeout: 10_000 });
+  await answerWithDeltas(page, [{ content: 'A *short* one' }]);
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  await log.getByText('A short one').waitFor({ timeout: 10_000 });
+  await close();
+});
+
 test('each paragraph of a message and of an answer goes in the direction of its language', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');

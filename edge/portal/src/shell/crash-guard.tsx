@@ -4,8 +4,17 @@ import { NotFetched } from '../router/fetched.ts';
 import { Button } from '../ui/button.tsx';
 import { EmptyState } from '../ui/empty-state.tsx';
 
-/** Shows a message instead of content that failed or could not be fetched, so that the rest stays. React requires a class for this. */
-export class CrashGuard extends Component<{ children: ReactNode }, { error: unknown }> {
+type CrashGuardProps = {
+  children: ReactNode;
+  /** What is shown of content that failed, where that can be anything. */
+  instead?: ReactNode;
+};
+
+/**
+ * Shows a message, or what is given `instead`, in place of content that failed or could not be fetched, so that the rest stays. React
+ * requires a class for this.
+ */
+export class CrashGuard extends Component<CrashGuardProps, { error: unknown }> {
   static override contextType = KeptStatesContext;
   declare context: ContextType<typeof KeptStatesContext>;
   override state = { error: null };
@@ -16,12 +25,13 @@ export class CrashGuard extends Component<{ children: ReactNode }, { error: unkn
 
   override componentDidCatch(error: unknown) {
     // Otherwise a page that cannot show what is in it could not even when it is loaded anew.
-    if (!(error instanceof NotFetched)) this.context?.distrust();
+    if (!(error instanceof NotFetched) && this.props.instead === undefined) this.context?.distrust();
   }
 
   override render() {
     const { error } = this.state;
     if (error === null) return this.props.children;
+    if (this.props.instead !== undefined) return this.props.instead;
     return (
       <div role="alert" className="mx-auto max-w-6xl pt-9">
         <EmptyState

@@ -1,18 +1,24 @@
 import Markdown, { type MarkdownToJSX } from 'markdown-to-jsx/react';
 import { createElement, memo, type ReactElement, type ReactNode } from 'react';
+import { CrashGuard } from '../../shell/crash-guard.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { formulasAsCode } from './formulas.ts';
 
 /**
  * An answer as its Markdown says (CommonMark, and the tables and lists of tasks of GitHub). It is not trusted: HTML in it stays text, its
  * pictures become links, since loading one would tell others that it is seen, and it names no element, since the page has names of its own.
- * One in JSON is shown as it is, and so are formulas.
+ * One in JSON is shown as it is, and so are formulas. One that is nested deeper than a browser can draw is shown as its text.
  */
 export const AnswerText = memo(({ text, growing }: { text: string; growing: boolean }) =>
   beginsAsJson.test(text) ? (
     <CodeBlock label="JSON" code={text} wraps />
   ) : (
-    <Markdown options={growing ? growingOptions : options}>{formulasAsCode(text)}</Markdown>
+    // An answer that is asked for again begins without text, and so with a new guard.
+    text !== '' && (
+      <CrashGuard instead={<span className="whitespace-pre-wrap">{text}</span>}>
+        <Markdown options={growing ? growingOptions : options}>{formulasAsCode(text)}</Markdown>
+      </CrashGuard>
+    )
   ),
 );
 
