@@ -240,19 +240,6 @@ class History {
     );
   }
 
-  /** What was charged, and was not given back, matches the model. */
-  async end(): Promise<void> {
-    const paid = async (person: 'owner' | 'guest') => {
-      const { balance_usd } = (await this.#api('GET', '/billing/wallet', await this.#session(person))).json;
-      return Math.round((terms.creditUsd - balance_usd) * 1e6);
-    };
-    const isPaid = async () => {
-      expect({ owner: await paid('owner'), guest: await paid('guest') }).toEqual(this.model.paidMicroUsd);
-      return true;
-    };
-    await waitFor(isPaid, { description: 'all to be paid as it should', timeoutMs: 5_000 });
-  }
-
   async #compareOf(person: 'owner' | 'guest'): Promise<void> {
     const { model } = this;
     const session = await this.#session(person);
@@ -402,8 +389,9 @@ class History {
     );
   }
 
-  /** Cancels all jobs: then nothing is held for any. */
+  /** What was charged fits, and nothing is held once no job waits. */
   async end(): Promise<void> {
+    await this.#comparePaid();
     for (const job of this.model.jobs.filter(({ state }) => state !== 'ended')) {
       const answer = await this.#api('POST', `/jobs/${job.id}/cancel`, await this.#session(ownerOf(job.caller)));
       expect(answer.status, answer.text).toBe(200);
@@ -417,6 +405,19 @@ class History {
       },
       { description: 'nothing to be held', timeoutMs: 30_000 },
     );
+  }
+
+  /** What was charged, and was not given back, matches the model. */
+  async #comparePaid(): Promise<void> {
+    const paid = async (person: 'owner' | 'guest') => {
+      const { balance_usd } = (await this.#api('GET', '/billing/wallet', await this.#session(person))).json;
+      return Math.round((terms.creditUsd - balance_usd) * 1e6);
+    };
+    const isPaid = async () => {
+      expect({ owner: await paid('owner'), guest: await paid('guest') }).toEqual(this.model.paidMicroUsd);
+      return true;
+    };
+    await waitFor(isPaid, { description: 'all to be paid as it should', timeoutMs: 5_000 });
   }
 
   async #wait(isDay: boolean): Promise<void> {
