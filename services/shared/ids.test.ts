@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { isUuid, isUuidv7, uuidv7, uuidv7After, uuidv7Ms } from './ids.ts';
+import { isUuid, isUuidv7, parseJobId, publicJobId, uuidv7, uuidv7After, uuidv7Ms } from './ids.ts';
 
 test('ids are version 7 of the RFC variant, always increase, and contain their time', () => {
   const before = Date.now();
@@ -56,4 +56,12 @@ test('a UUIDv7 has the version, the variant that has versions, and nothing aroun
   const withDigit = (place: number, digit: string) => id.slice(0, place) + digit + id.slice(place + 1);
   const others = [withDigit(14, '4'), withDigit(19, 'c'), `${id}0`, ` ${id}`, ''];
   expect(others.map(isUuidv7)).toEqual(others.map(() => false));
+});
+
+test('the public id of a job leads back to its job; anything else is not an id', () => {
+  const id = uuidv7();
+  expect(parseJobId(publicJobId(id))).toBe(id);
+  for (const text of ['', 'job_', id, publicJobId(id).toUpperCase(), `${publicJobId(id)}0`, `${publicJobId(id)}\n`]) {
+    expect(parseJobId(text), text).toBeNull();
+  }
 });

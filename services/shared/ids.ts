@@ -100,3 +100,11 @@ export function firstIdAt(ms: number): string {
     .padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
 }
+
+const jobIdPattern = /^job_[0-9a-f]{32}$/;
+
+/** A background job's id as clients see it. */
+export const publicJobId = (uuid: string): string => `job_${uuid.replaceAll('-', '')}`;
+
+/** The UUID in a public id of a job; null for anything else. */
+export const parseJobId = (text: string): string | null => (jobIdPattern.test(text) ? uuidOfHex(text.slice(4)) : null);

@@ -3,12 +3,11 @@ import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { BudgetKind, type Lease, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { GatewayError } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { publicJobId, uuidv7 } from '#shared/ids.ts';
 import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { outOfReachIfLate } from '#shared/rpc/connect-errors.ts';
 import type { HoldingBilling } from '../deps.ts';
-import { publicJobId } from '../domain/job-id.ts';
 
 /** How long room that was renewed is held without another renewal, in milliseconds. */
 export const holdMs = 3_600_000;

@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { JobsDeps } from '../deps.ts';
-import { successEventId } from '../domain/job-id.ts';
+import { successEventId } from '../domain/success-event.ts';
 import { releaseHold, voidCharge } from './holds.ts';
 
 /** A job that ended without a result. */

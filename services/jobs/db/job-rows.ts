@@ -4,8 +4,8 @@ import { type Job, JobSchema, JobStatus } from '#gen/modelgateway/jobs/v1/job_pb
 import { MeteredUsageSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
+import { publicJobId } from '#shared/ids.ts';
 import type { WholeMessage } from '#shared/whole-message.ts';
-import { publicJobId } from '../domain/job-id.ts';
 
 /** The columns of a job that its owner sees. */
 export const jobColumns = `jobs.id, jobs.endpoint, jobs.operation, jobs.model, jobs.status, jobs.created_at, jobs.started_at,

@@ -1,15 +1,3 @@
-import { uuidOfHex } from '#shared/ids.ts';
-
-const pattern = /^job_[0-9a-f]{32}$/;
-
-/** A job's id as clients see it. */
-export const publicJobId = (uuid: string): string => `job_${uuid.replaceAll('-', '')}`;
-
-/** The UUID in a public id; null for anything else. */
-export function parseJobId(text: string): string | null {
-  return pattern.test(text) ? uuidOfHex(text.slice(4)) : null;
-}
-
 /**
  * The id (UUIDv7) of the usage event for a job's success: the time of its first start, and the random bits of the job's own id. It is the
  * same however often the job runs, so Usage keeps one event and Billing charges once.

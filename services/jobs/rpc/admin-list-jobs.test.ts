@@ -4,11 +4,10 @@ import { expect, test } from 'vitest';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { publicJobId, uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
-import { publicJobId } from '../domain/job-id.ts';
 import { ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 

@@ -1,9 +1,9 @@
 import { NIL } from 'uuid';
+import { parseJobId } from '#shared/ids.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
-import { parseJobId } from '../domain/job-id.ts';
 
 type AdminRow = JobRow & {
   tenant_id: string;

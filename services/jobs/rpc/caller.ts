@@ -1,7 +1,7 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { parseJobId } from '#shared/ids.ts';
 import { type Caller, callerOf, sessionCaller } from '#shared/rpc/caller.ts';
-import { parseJobId } from '../domain/job-id.ts';
 
 /** The person on whose behalf the call is made, by key or session: services have no jobs of their own. */
 export function ownerOf(context: Pick<HandlerContext, 'values'>): Caller {

@@ -13,14 +13,14 @@ import {
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { publicJobId, uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
 import type { HoldingBilling } from '../deps.ts';
-import { publicJobId, successEventId } from '../domain/job-id.ts';
+import { successEventId } from '../domain/success-event.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 import { renewHolds, returnHolds } from '../workers/housekeeping.ts';

@@ -5,12 +5,11 @@ import { Role } from '#gen/modelgateway/common/v1/caller_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { systemClock } from '#shared/clock.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { publicJobId, uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
 import { rowsOf } from '../../../test/support/postgres.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
-import { publicJobId } from '../domain/job-id.ts';
 import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 

@@ -1,10 +1,10 @@
 import { JobOrder, type ListJobsRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { parseJobId } from '#shared/ids.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
 import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
-import { parseJobId } from '../domain/job-id.ts';
 import { ownerOf } from './caller.ts';
 
 /** Lists by pages and by cursor at once. Ids are UUIDv7, so they are in the order of submission. */

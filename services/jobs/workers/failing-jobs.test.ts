@@ -11,7 +11,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { successEventId } from '../domain/job-id.ts';
+import { successEventId } from '../domain/success-event.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 

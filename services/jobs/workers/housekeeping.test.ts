@@ -10,12 +10,11 @@ import {
   JobHoldSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { publicJobId, uuidv7 } from '#shared/ids.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
-import { publicJobId } from '../domain/job-id.ts';
 import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { readJob } from '../rpc/get-job.ts';
 import { removeExpired, renewHolds, returnHolds, startHousekeeping } from './housekeeping.ts';

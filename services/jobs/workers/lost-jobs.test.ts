@@ -21,7 +21,7 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { dueStatement, reclaimLapsed } from '../db/leases.ts';
 import { leaseMs } from '../db/take-jobs.ts';
-import { successEventId } from '../domain/job-id.ts';
+import { successEventId } from '../domain/success-event.ts';
 import { openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { removeExpired, returnHolds } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';

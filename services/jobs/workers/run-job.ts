@@ -22,8 +22,8 @@ import { isCharged, releaseHold, renewHold, takeHold } from '../budget/holds.ts'
 import type { Ending } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 import type { HoldingBilling } from '../deps.ts';
-import { successEventId } from '../domain/job-id.ts';
 import { attemptsMax, backoffMs, isRetried, isUncalled, unmeteredReasons } from '../domain/retry.ts';
+import { successEventId } from '../domain/success-event.ts';
 import type { CurrentCaller } from './current-callers.ts';
 
 export type RunJobDeps = {
