@@ -29,6 +29,12 @@ test('a background job is followed to its result, its usage and its cost, and a 
   await page.getByText('The body that the synchronous call would have returned').waitFor();
   const used = page.locator('section', { has: page.getByRole('heading', { name: 'Usage' }) });
   expect(await used.innerText()).toMatch(/^Usage\s+Input tokens\s+\d+\s+Output tokens\s+\d+\s+Cost\s+\$0\.0000\d+$/);
+  const history = await call('GET', '/api/v1/usage/history?limit=100', portal.world.people.owner.token);
+  const { request_id } = history.json.data.find(({ job_id }: { job_id: string }) => job_id === portal.world.jobId);
+  await goWithin(page, `/usage?by=request&search=${request_id}`);
+  await page.getByRole('button', { name: /^Request of/ }).click();
+  await page.getByRole('dialog').getByRole('link', { name: portal.world.jobId }).click();
+  await used.waitFor();
   const dismissed = Promise.withResolvers<void>();
   let deletions = 0;
   await page.route(`**/api/v1/jobs/${portal.world.jobId}`, async (route) => {

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { publicJobId } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operations.ts';
 import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
@@ -31,6 +32,9 @@ export const eventSchema = Type.Object(
     ttft_ms: orNull(Type.Integer({ description: 'From admission to the first byte of the response body.' })),
     cost_usd: usdSchema,
     request_id: Type.String({ description: 'The `x-request-id` of the response.' }),
+    job_id: orNull(
+      Type.String({ description: 'The background job of which it was an attempt; null for other calls.' }),
+    ),
   },
   { $id: 'UsageEvent' },
 );
@@ -52,6 +56,7 @@ export function eventJson(event: UsageEvent): Static<typeof eventSchema> {
     ttft_ms: event.ttftMs ?? null,
     cost_usd: usdJson(used.costNanoUsd),
     request_id: event.requestId,
+    job_id: event.jobId === '' ? null : publicJobId(event.jobId),
   };
 }
 

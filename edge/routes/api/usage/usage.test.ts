@@ -11,6 +11,7 @@ let edge: UsageEdge;
 const events = [
   testEvent(testNowMs - 2_000, {
     requestId: 'req_a',
+    jobId: testId(5),
     latencyMs: 1_500,
     ttftMs: 30,
     usage: { inputTokens: 10n, cachedInputTokens: 4n, outputTokens: 5n, audioMs: 2_500n, costNanoUsd: 12_345n },
@@ -152,6 +153,7 @@ test('the history has every field of an event', async () => {
       ttft_ms: 30,
       cost_usd: 0.000012345,
       request_id: 'req_a',
+      job_id: `job_${testId(5).replaceAll('-', '')}`,
     },
   ]);
   expect(pagination).toEqual({ page: 2, limit: 1, total: 2, total_pages: 2, has_next: false, has_prev: true });
@@ -282,8 +284,8 @@ test('the export is CSV with exact money, and no cell is a formula', async () =>
   expect(headers['content-disposition']).toBe('attachment; filename="usage_2026-07-01_2026-07-31.csv"');
   const lines = body.split('\r\n');
   expect(lines).toHaveLength(4);
-  expect(lines[0]).toMatch(/^id,occurred_at,api_key_id,user_id,model,.*,cost_usd,request_id,api_key_name$/);
-  expect(lines[1]).toMatch(/,0.000012345,req_a,$/);
+  expect(lines[0]).toMatch(/^id,occurred_at,api_key_id,user_id,model,.*,cost_usd,request_id,job_id,api_key_name$/);
+  expect(lines[1]).toMatch(/,0.000012345,req_a,job_[0-9a-f]{32},$/);
   expect(lines[2]).toContain(`,"'=cmd(""x"")",`);
 });
 
@@ -295,7 +297,7 @@ test('the export shows keys by their names, including others’ and deleted ones
   };
   const { body } = await edge.get('/usage/export?start_date=2026-07-01&end_date=2026-07-31', 'owner');
   const lines = body.split('\r\n');
-  expect(lines[1]).toMatch(/,req_a,"'=HYPERLINK\(""x""\)"$/);
+  expect(lines[1]).toMatch(/,req_a,job_[0-9a-f]{32},"'=HYPERLINK\(""x""\)"$/);
   // A session has no name.
   expect(lines[2]).toMatch(/,$/);
   expect(asked).toMatchObject([{ keyIds: [keyId] }]);
@@ -305,7 +307,7 @@ test('no name becomes a formula in a spreadsheet that splits cells at semicolons
   describeKeys = async () =>
     create(DescribeKeysResponseSchema, { keys: [{ keyId, name: "a;=cmd|'/C x'!A0;＝1;-", deleted: false }] });
   const { body } = await edge.get('/usage/export?start_date=2026-07-01&end_date=2026-07-31', 'owner');
-  expect(body.split('\r\n')[1]).toMatch(/,req_a,a;'=cmd\|'\/C x'!A0;'＝1;'-$/);
+  expect(body.split('\r\n')[1]).toMatch(/,req_a,job_[0-9a-f]{32},a;'=cmd\|'\/C x'!A0;'＝1;'-$/);
 });
 
 test('limits and what is left', async () => {

@@ -92,6 +92,7 @@ function CallDialog({ call, onClose }: { call: AdminCall; onClose: () => void })
   return (
     <RequestDialog
       event={call}
+      jobHref={`/operator/jobs?search=${call.job_id}`}
       by={
         api_key_id === null ? (
           'None: a session'

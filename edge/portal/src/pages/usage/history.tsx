@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import { useClaims, useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { useEmails } from '../../api/use-emails.ts';
 import { isUuid } from '../../format/id.ts';
@@ -67,6 +67,7 @@ export function History({
   const requestId = useSearch();
   const [open, setOpen] = useState<UsageEvent | null>(null);
   const isAdmin = useIsAdmin();
+  const { userId } = useClaims();
   // One that is looked up may be of any day, model and key, so that the filters are off.
   const isLookUp = requestId !== '';
   const events = useGet<List<UsageEvent>>('/usage/history', {
@@ -125,6 +126,7 @@ export function History({
           event={open}
           by={keyName(open.api_key_id)}
           facts={emails === null ? [] : [['User', emails.get(open.user_id) || open.user_id]]}
+          jobHref={open.user_id === userId ? `/jobs/${open.job_id}` : undefined}
           action={
             isAdmin && open.cost_usd > 0 ? (
               <ButtonLink href={`/billing${chargeQuery(open)}`}>Show charge</ButtonLink>

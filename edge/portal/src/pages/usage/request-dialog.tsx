@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import type { UsageEvent } from '../../api/types.ts';
 import { formatDurationMs } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
 import { Facts, Figures } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
@@ -15,13 +16,15 @@ type RequestDialogProps = {
   by: ReactNode;
   /** What else is known of it. */
   facts?: readonly (readonly [string, ReactNode])[];
+  /** Where its job is shown, if it was an attempt of one and whoever is here may see that. */
+  jobHref?: string | undefined;
   /** Where this leads. */
   action?: ReactNode;
   onClose: () => void;
 };
 
 /** Everything that is known of one request: by whom, how it ended, what it used and what that cost. */
-export function RequestDialog({ event, by, facts = [], action, onClose }: RequestDialogProps) {
+export function RequestDialog({ event, by, facts = [], jobHref, action, onClose }: RequestDialogProps) {
   return (
     <Dialog open onClose={onClose} title="Request">
       <div className="grid gap-5">
@@ -39,6 +42,7 @@ export function RequestDialog({ event, by, facts = [], action, onClose }: Reques
             ['Model', <Code key="model" text={event.model} />],
             ['Endpoint', <Code key="endpoint" text={event.endpoint} />],
             ['Key', by],
+            ...jobFacts(event.job_id, jobHref, onClose),
             ['Status', <RequestStatus key="status" event={event} />],
             ['HTTP status', event.status],
             ['First byte after', event.ttft_ms === null ? '—' : formatDurationMs(event.ttft_ms)],
@@ -51,6 +55,22 @@ export function RequestDialog({ event, by, facts = [], action, onClose }: Reques
     </Dialog>
   );
 }
+
+const jobFacts = (id: string | null, href: string | undefined, onLeave: () => void): [string, ReactNode][] =>
+  id === null
+    ? []
+    : [
+        [
+          'Job',
+          href === undefined ? (
+            <Code key="job" text={id} />
+          ) : (
+            <Link key="job" href={href} className="hover:underline" onClick={onLeave}>
+              <Code text={id} />
+            </Link>
+          ),
+        ],
+      ];
 
 /** The time of a request in a list, which opens its dialog. */
 export function RequestTime({ event, onOpen }: { event: UsageEvent; onOpen: () => void }) {
