@@ -7,7 +7,7 @@ import { quarterHourMs } from '../domain/parts.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
 import { arrayOf } from './binary.ts';
 import type { EventRow } from './event-rows.ts';
-import { rangesOfPage } from './history.ts';
+import { keptFromMs, rangesOfPage } from './history.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 
 /** What calls of any organization are narrowed to; empty fields do not. */
@@ -30,7 +30,8 @@ export function pageOfCalls(
   query: Page & { filter: CallFilter; range: InstantRange },
 ): Promise<PageOfCalls> {
   const page = async (client: Sql): Promise<PageOfCalls> => {
-    const counted = await countCalls(client, query);
+    const startMs = Math.max(query.range.startMs, await keptFromMs(client));
+    const counted = await countCalls(client, { ...query, range: { ...query.range, startMs } });
     const total = counted.reduce((sum, { calls }) => sum + calls, 0);
     const { ranges, offset } = rangesOfPage(counted, query);
     if (ranges.length === 0) return { rows: [], total };

@@ -245,7 +245,7 @@ async function quarterHours(
 }
 
 /** The start of the oldest month whose events are kept; roll-ups are kept for longer. */
-async function keptFromMs(client: Sql): Promise<number> {
+export async function keptFromMs(client: Sql): Promise<number> {
   const { rows } = await client.query<{ kept_from: string }>({
     name: 'kept-from',
     text: 'select kept_from from events_retention',

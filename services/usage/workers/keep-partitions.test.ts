@@ -91,6 +91,12 @@ test('events past retention are removed, roll-ups stay, and a late repeat is ref
   const { events, pageInfo } = await history();
   expect(events.map(({ id }) => id)).toEqual([recent.id, first.id]);
   expect(pageInfo?.total).toBe(2n);
+  // Of all organizations, too.
+  const [startDate, endDate] = [keptFromMs - 1, keptFromMs].map((ms) => new Date(ms).toISOString().slice(0, 10));
+  const operator = asPerson({ tenantId, userId, operator: true });
+  const ofAll = await usage.client.adminFindCalls({ range: { startDate, endDate } }, operator);
+  expect(ofAll.events.map(({ id }) => id)).toEqual([first.id]);
+  expect(ofAll.pageInfo?.total).toBe(1n);
   const rollups = await owner.query('select sum(requests)::int as requests from usage.rollups');
   expect(rollups.rows).toEqual([{ requests: 4 }]);
 
