@@ -288,6 +288,19 @@ describe('one deployment', () => {
     expect(await isServed()).toBe(true);
   });
 
+  test('that has answered is free for the next call while a slow client still takes the answer', async () => {
+    await deploy({ at: one, concurrency_limit: 1 });
+    one.next('huge');
+    const slow = await fetch(`${bench.gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${bench.key.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, messages }),
+    });
+    expect(slow.status).toBe(200);
+    expect(await outcome()).toEqual([200, null]);
+    await slow.body!.cancel();
+  });
+
   test('that answers with a head and then nothing gets no credit for the clients that give up on it', async () => {
     await deploy({ at: one });
     one.otherwise('server-error');

@@ -95,6 +95,8 @@ export const invoke = (deps: InvokeDeps) =>
           answered = await attempts.answeredElsewhere(failure!);
           continue;
         }
+        // Its deployment is done with it, however long the caller takes.
+        if (part.end !== undefined) attempts.finish(delivery.verdict);
         while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {
           yield answerPart(part.body.subarray(0, remoteBodyBytesMax), part.head, undefined);
           part = answerPart(part.body.subarray(remoteBodyBytesMax), undefined, part.end);
