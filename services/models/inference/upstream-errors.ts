@@ -152,6 +152,10 @@ export function failedAsSaid(
   return { error, said: written, verdict: isOfThisCall ? { kind: 'none' } : verdictOf(error) };
 }
 
+/** A failure that an upstream described in an event of a session, which has no status. */
+export const failedInEvent = (written: string, upstream: Pick<Upstream, 'redact'>): FailedAttempt =>
+  failedAsSaid({ head: { status: 200, header: () => undefined }, upstream }, written);
+
 /** An upstream may ask for any wait; our clients wait no longer than this. */
 const retryAfterSecondsMax = 60;
 

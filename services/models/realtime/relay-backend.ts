@@ -3,7 +3,7 @@ import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared
 import { isObject } from '#shared/is-object.ts';
 import { countOr0, readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
-import { failedAsSaid, saidOfOwnAccount } from '../inference/upstream-errors.ts';
+import { failedInEvent, saidOfOwnAccount } from '../inference/upstream-errors.ts';
 import { canTranscriptUse, measuresOf } from '../inference/usage-bound.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { Backend, BackendContext } from './backend.ts';
@@ -340,8 +340,7 @@ export class RelayBackend implements Backend {
 
   /** Why the upstream did not transcribe an item, as of a call that was answered with success and an error. */
   #failureIn({ error }: UpstreamEvent): GatewayError {
-    const { upstream } = this.#deployment;
-    return failedAsSaid({ head: { status: 200, header: () => undefined }, upstream }, JSON.stringify({ error })).error;
+    return failedInEvent(JSON.stringify({ error }), this.#deployment.upstream).error;
   }
 
   /** What an event says of the gateway's account at the upstream, as that it has no money left: the client would take it for its own. */

@@ -81,6 +81,27 @@ test.each(['no such key: sk-of-the-upstream', { message: 'no such key: sk-of-the
   },
 );
 
+test.each([
+  [
+    'counts against its upstream',
+    'bad',
+    { error: 'EngineCore encountered an issue.', code: 'processing_error' },
+    ErrorReason.UPSTREAM_ERROR,
+  ],
+  [
+    'about the utterance does not',
+    'good',
+    { error: { message: 'Too noisy', code: 400 } },
+    ErrorReason.UPSTREAM_REFUSED,
+  ],
+])('an error in place of a transcript %s', async (_what, kind, said, reason) => {
+  const { utterance, socket, verdicts } = utteranceOnSocket();
+  socket.onOpen();
+  socket.onText(JSON.stringify({ type: 'error', ...said }));
+  await expect(utterance.finish()).rejects.toMatchObject({ reason });
+  expect(verdicts).toMatchObject([{ kind }]);
+});
+
 test('sound is held in memory until the connection is open, and then as far as the upstream has not taken it', () => {
   const { utterance, socket, connection } = utteranceOnSocket();
   utterance.hear(new Int16Array(24_000));

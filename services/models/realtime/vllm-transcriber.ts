@@ -3,7 +3,7 @@ import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared
 import { readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
-import { upstreamFault } from '../inference/upstream-errors.ts';
+import { failedInEvent, upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf } from '../inference/usage-bound.ts';
 import type { Upstream, UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
@@ -113,7 +113,7 @@ class VllmUtterance implements Utterance {
     });
   }
 
-  #take(text: string, { redact }: Pick<Upstream, 'redact'>): void {
+  #take(text: string, upstream: Pick<Upstream, 'redact'>): void {
     let event: Record<string, unknown>;
     try {
       event = JSON.parse(text);
@@ -148,8 +148,8 @@ class VllmUtterance implements Utterance {
         return;
       }
       case 'error': {
-        const said = typeof event.error === 'string' ? event.error : JSON.stringify(event.error);
-        this.#fail(upstreamFault(`the upstream said ${redact(String(said))}`), { kind: 'good' });
+        const { error, verdict } = failedInEvent(text, upstream);
+        this.#fail(error, verdict);
       }
     }
   }
