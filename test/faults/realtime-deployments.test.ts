@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
@@ -21,9 +21,12 @@ beforeEach(() => bench.renew());
 
 const talk = talksOfTests();
 
-async function deploy(model: string, port: number, { host = '127.0.0.1', dialect = 'openai' } = {}): Promise<void> {
+type Settings = { host?: string; dialect?: string; connect_timeout_ms?: number };
+
+async function deploy(model: string, port: number, { host = '127.0.0.1', ...settings }: Settings = {}): Promise<void> {
   await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
-  await bench.admin('POST', '/deployments', { model, base_url: `http://${host}:${port}/v1`, dialect });
+  const base_url = `http://${host}:${port}/v1`;
+  await bench.admin('POST', '/deployments', { model, base_url, dialect: 'openai', ...settings });
 }
 
 async function listening(server: Server): Promise<number> {
@@ -95,6 +98,20 @@ test('a client that leaves while its upstream is asked for a sign of life says n
   const told = logLines.filter((line) => line.includes('hanging') && line.includes('a deployment failed'));
   expect(told.filter((line) => !line.includes('aborted due to timeout'))).toEqual([]);
   server.closeAllConnections();
+  server.close();
+});
+
+test('a client that leaves while its session is being opened ends that at once', async () => {
+  const server = createServer((_request, response) => response.end('{"data":[]}'));
+  const asked = once(server, 'upgrade') as Promise<[IncomingMessage]>;
+  await deploy('opening', await listening(server), { connect_timeout_ms: 60_000 });
+  const session = await openWith('opening');
+  const [{ socket }] = await asked;
+  const left = once(socket.resume(), 'end');
+  session.socket.terminate();
+  await left;
+  await ended('opening', 'abandoned');
+  socket.destroy();
   server.close();
 });
 

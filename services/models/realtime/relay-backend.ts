@@ -93,7 +93,7 @@ export class RelayBackend implements Backend {
     this.#config = connected.config;
   }
 
-  /** Connects to a deployment, whose run it then ends. Null, and the run goes on, if it accepts no WebSockets. */
+  /** Connects to a deployment, whose run it then ends. Null, and the run goes on, if it accepts no WebSockets, or the session is over. */
   static connect(
     context: BackendContext,
     deployment: DeploymentRuntime,
@@ -101,7 +101,7 @@ export class RelayBackend implements Backend {
     config: SessionConfig,
   ): Promise<RelayBackend | null> {
     const { openSocket } = deployment.upstream;
-    if (openSocket === null) return Promise.resolve(null);
+    if (openSocket === null || context.signal.aborted) return Promise.resolve(null);
     return new Promise((resolve) => {
       let backend: RelayBackend | null = null;
       const socket = openSocket('/realtime?intent=transcription', {
@@ -116,6 +116,12 @@ export class RelayBackend implements Backend {
           else resolve(null);
         },
       });
+      const giveUp = (): void => {
+        if (backend !== null) return;
+        socket.close();
+        resolve(null);
+      };
+      context.signal.addEventListener('abort', giveUp, { once: true });
     });
   }
 
