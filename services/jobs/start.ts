@@ -7,6 +7,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startHoldingBilling } from './budget/holding-billing.ts';
+import { largeWritesMax } from './db/bodies.ts';
 import { SeenRoom } from './db/seen-room.ts';
 import type { HoldingBilling, JobsDeps } from './deps.ts';
 import { jobsService } from './index.ts';
@@ -21,9 +22,6 @@ type StartedJobs = {
   /** Ends the housekeeping and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
-
-/** The most large bodies written at once: less than half of the connections, so that other requests find one. */
-const largeWritesMax = 4;
 
 /** Opens Jobs on a migrated database: the RPCs, the removal of expired jobs, and the renewal of holds. Workers are started separately. */
 export async function startJobs(options: {

@@ -6,6 +6,7 @@ import { databaseError } from '#shared/db/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
+import { inRowBytesMax } from '../db/bodies.ts';
 import { extendLeases } from '../db/leases.ts';
 import { takeJobs } from '../db/take-jobs.ts';
 import { ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
@@ -121,4 +122,26 @@ test('leases are extended without waiting for a job whose end is being written, 
     await ending.query('rollback');
   }
   ending.release();
+});
+
+test('large results that are stored slowly leave connections for the leases of running jobs', async () => {
+  const { database } = await ownJobsDatabase();
+  await queueJobs(database, 11, { tenantId: uuidv7(), userId: uuidv7() });
+  const allowance = { slots: 11, bounds: { perSubject: 11, perModel: 11 }, modelSlots: new Map(), random: () => 0 };
+  const { jobs } = await takeJobs(database, { ...allowance, requestBytes: 99, workerId: uuidv7(), shiftMs: 0 });
+  const [running, ...ended] = jobs;
+  const slow = await database.pool.connect();
+  await slow.query('begin');
+  await slow.query('select from jobs where id <> $1 for update', [running!.id]);
+  const ends = createEndBatches({ database, shiftMs: () => 0, logger: silentLogger });
+  const answer = {
+    status: JobStatus.COMPLETED,
+    contentType: 'image/png',
+    body: Buffer.alloc(inRowBytesMax + 1),
+  } as const;
+  const wereEnded = Promise.all(ended.map((job) => ends.end(job, answer)));
+  expect(await extendLeases(database, [running!], 0)).toEqual(new Set([running!.id]));
+  await slow.query('rollback');
+  slow.release();
+  expect(await wereEnded).toEqual(ended.map(() => true));
 });

@@ -1,10 +1,11 @@
 import { setTimeout } from 'node:timers/promises';
+import pLimit from 'p-limit';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { isAway } from '#shared/db/errors.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
-import { deletedBytesMax, inRowBytesMax } from '../db/bodies.ts';
+import { deletedBytesMax, inRowBytesMax, largeWritesMax } from '../db/bodies.ts';
 import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
 import type { HeldJob, TakenJob } from '../db/take-jobs.ts';
 
@@ -38,6 +39,7 @@ export function createEndBatches(deps: {
   const stopping = new AbortController();
   const { signal } = stopping;
   const waiting: Waiting[] = [];
+  const largeWrites = pLimit(largeWritesMax);
   let isWriting = false;
 
   async function write(): Promise<void> {
@@ -92,7 +94,8 @@ export function createEndBatches(deps: {
   return {
     end(job, ending) {
       if (ending.status === JobStatus.COMPLETED && ending.body.byteLength > inRowBytesMax) {
-        return persistently(() => endLargeJob(database, job, ending, shiftMs())).then((wasEnded) => wasEnded ?? false);
+        const write = () => persistently(() => endLargeJob(database, job, ending, shiftMs()));
+        return largeWrites(write).then((wasEnded) => wasEnded ?? false);
       }
       return new Promise((done) => {
         waiting.push({ job, ending, done });
