@@ -149,6 +149,29 @@ test('of more models than a list holds one is found by a search, and kept when t
   await close();
 });
 
+test('each mode goes on with the model that it had, and is not offered those of another while its own are read', async () => {
+  const { page, close } = await openPage(browser);
+  const answer = Promise.withResolvers<void>();
+  await page.route(/operation=images_generations/, (route) => answer.promise.then(() => route.continue()));
+  await signIn(page, portal.url, users.member, '/playground');
+  const model = page.getByLabel('Model', { exact: true });
+  const mode = (name: string) => page.getByRole('button', { name, exact: true }).click();
+  await model.selectOption('sandbox-chat-mini');
+  await goWithin(page, '/playground?model=sandbox-speech');
+  await page.getByText('Nothing said yet').waitFor();
+  await mode('Chat');
+  await expect.poll(() => model.inputValue()).toBe('sandbox-chat-mini');
+  await mode('Images');
+  await page.getByRole('status', { name: 'Loading' }).waitFor({ timeout: 5_000 });
+  expect(await page.getByLabel('Prompt').count()).toBe(0);
+  answer.resolve();
+  await page.getByText('Nothing drawn yet').waitFor();
+  expect(await model.inputValue()).toBe('sandbox-image');
+  await mode('Speech');
+  await expect.poll(() => model.inputValue()).toBe('sandbox-speech');
+  await close();
+});
+
 test('the conversation reaches down to the end of the window, and a suggestion is put into the message without being sent', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 900 } });
   await signIn(page, portal.url, users.owner, '/playground');

@@ -1,11 +1,13 @@
 import { useState } from 'react';
 import { asItIs, useKeptState } from '../../api/kept-state.ts';
+import type { List, Model } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, together } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
+import { SkeletonRows } from '../../ui/skeleton.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { ModelSearch } from '../models/model-search.tsx';
@@ -28,18 +30,22 @@ export function Playground() {
   const wantedModel = useNamed(wanted || undefined).data?.data.find((model) => model.id === wanted);
   const kind =
     kindNames.find((one) => one === mode) ?? (wantedModel === undefined ? undefined : kindFor(wantedModel)) ?? 'chat';
+  // Until those of a mode are read, a list is still that of the mode before.
+  const fitting = (list: List<Model> | undefined) => (list?.data ?? []).filter((model) => fits(model, kind));
   const models = useModels({ operation: kinds[kind].operations, search: '' });
   const found = useModels({ operation: kinds[kind].operations, search: search.trim() });
-  // A conversation keeps the model that it had, even if by now another would be offered first.
+  const suggested = modelToTry(fitting(models.data));
+  // Each mode keeps the model that it had, even if by now another would be offered first, or the address names one for another mode.
   const [offered] = useKeptState<Partial<Record<Kind, string>>>('playground models', {}, asItIs);
-  if (wantedModel !== undefined && fits(wantedModel, kind)) offered[kind] = wanted;
-  else offered[kind] ??= modelToTry(models.data?.data ?? [])?.id;
-  const asked = wanted === '' ? offered[kind] : wanted;
+  const isForOther = wantedModel !== undefined && !fits(wantedModel, kind);
+  offered[kind] ??= suggested?.id;
+  const asked = wanted === '' || isForOther ? offered[kind] : wanted;
   const named = useNamed(asked);
   const askedModel = named.data?.data.find((model) => model.id === asked);
-  const listed = (found.data ?? models.data)?.data ?? [];
-  const known = [...(askedModel === undefined ? [] : [askedModel]), ...listed, ...(models.data?.data ?? [])];
-  const chosen = known.find((model) => model.id === asked && fits(model, kind)) ?? modelToTry(models.data?.data ?? []);
+  const listed = fitting(found.data ?? models.data);
+  const known = [...(askedModel === undefined ? [] : [askedModel]), ...listed, ...fitting(models.data)];
+  const chosen = known.find((model) => model.id === asked && fits(model, kind)) ?? suggested;
+  if (chosen?.id === wanted) offered[kind] = wanted;
   // The one in use is offered whatever is searched for.
   const choices = chosen === undefined || listed.some(({ id }) => id === chosen.id) ? listed : [chosen, ...listed];
   const readAgain = () => void Promise.all([models, found, named].map((list) => list.refetch()));
@@ -75,10 +81,12 @@ export function Playground() {
                 is selected.
               </Notice>
             )}
-            {chosen === undefined ? (
-              <EmptyState icon="model" title={kinds[kind].missing} />
-            ) : (
+            {chosen !== undefined ? (
               <Trial kind={kind} model={chosen.id} onModelGone={readAgain} />
+            ) : models.isPlaceholderData ? (
+              <SkeletonRows />
+            ) : (
+              <EmptyState icon="model" title={kinds[kind].missing} />
             )}
           </>
         )}
