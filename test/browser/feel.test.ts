@@ -106,6 +106,32 @@ test('the palette finds a key by words in any order and by what it is, as it fin
   await close();
 });
 
+test('what is chosen in the palette stays chosen when more is found, which may come before it', async () => {
+  const { page, close } = await openPage(browser);
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/api/v1/api-keys?search=ember*', async (route) => {
+    const response = await route.fetch({ url: `${portal.url}/api/v1/api-keys` });
+    const list = await response.json();
+    await answer.promise;
+    await route.fulfill({ response, json: { ...list, data: [{ ...list.data[0], name: 'Late ember' }] } });
+  });
+  await signIn(page, portal.url, users.owner);
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('ember');
+  await page
+    .getByRole('option', { name: /Model$/ })
+    .first()
+    .waitFor();
+  await page.keyboard.press('ArrowDown');
+  const chosen = page.getByRole('option', { selected: true });
+  const name = (await chosen.innerText()).replace(/\s+Model$/, '');
+  answer.resolve();
+  await page.getByRole('option', { name: /Late ember/ }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name, exact: true }).waitFor({ timeout: 5_000 });
+  await close();
+});
+
 test('Enter that only ends the composition of a word, as in Japanese, runs nothing in the palette', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');

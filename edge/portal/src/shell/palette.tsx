@@ -36,7 +36,8 @@ export function Palette({ open, onClose }: { open: boolean; onClose: () => void 
 function Search({ onClose }: { onClose: () => void }) {
   const { operator } = useClaims();
   const [text, setText] = useState('');
-  const [chosen, setChosen] = useState(0);
+  /** Which command is chosen; null for the first. More may be found meanwhile, and come before it. */
+  const [chosenId, setChosenId] = useState<string | null>(null);
   const list = useRef<HTMLDivElement>(null);
   const commands = useCommands(text.trim());
   const found = useMemo(() => {
@@ -48,6 +49,10 @@ function Search({ onClose }: { onClose: () => void }) {
       })
       .slice(0, shownMax);
   }, [commands, text]);
+  const chosen = Math.max(
+    0,
+    found.findIndex(({ id }) => id === chosenId),
+  );
   useEffect(() => {
     list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
   }, [chosen]);
@@ -56,11 +61,12 @@ function Search({ onClose }: { onClose: () => void }) {
     onClose();
     command.run();
   };
+  const choose = (index: number) => setChosenId(found[index]?.id ?? chosenId);
   const onKeyDown = (event: KeyboardEvent) => {
     // These keys then choose among the words that an input method offers.
     if (event.nativeEvent.isComposing) return;
-    if (event.key === 'ArrowDown') setChosen((at) => Math.min(at + 1, found.length - 1));
-    else if (event.key === 'ArrowUp') setChosen((at) => Math.max(at - 1, 0));
+    if (event.key === 'ArrowDown') choose(chosen + 1);
+    else if (event.key === 'ArrowUp') choose(chosen - 1);
     else if (event.key === 'Enter') run(found[chosen]);
     else return;
     event.preventDefault();
@@ -79,7 +85,7 @@ function Search({ onClose }: { onClose: () => void }) {
           value={text}
           onChange={(event) => {
             setText(withoutSecret(event.target.value));
-            setChosen(0);
+            setChosenId(null);
           }}
           onKeyDown={onKeyDown}
           className="h-12 w-full bg-transparent text-base outline-none"
@@ -99,7 +105,7 @@ function Search({ onClose }: { onClose: () => void }) {
             id={`palette-${index}`}
             role="option"
             aria-selected={index === chosen}
-            onMouseMove={() => setChosen(index)}
+            onMouseMove={() => setChosenId(command.id)}
             onClick={() => run(command)}
             className={classNames(
               'flex cursor-pointer items-center gap-3 rounded-md px-3 py-2 text-sm',
