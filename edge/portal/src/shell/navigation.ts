@@ -20,7 +20,7 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
         { name: 'Overview', href: '/', icon: 'home', words: 'home start dashboard' },
         { name: 'API keys', href: '/keys', icon: 'key', words: 'secret token scopes' },
         { name: 'Models', href: '/models', icon: 'model', words: 'catalog prices retirement snippets' },
-        { name: 'Playground', href: '/playground', icon: 'play', words: 'chat transcribe try' },
+        { name: 'Playground', href: '/playground', icon: 'play', words: 'chat images speech transcribe try' },
         { name: 'Jobs', href: '/jobs', icon: 'job', words: 'background async' },
         { name: 'API reference', href: '/reference', icon: 'code', words: 'openapi endpoints documentation curl' },
       ],
@@ -53,7 +53,7 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
         items: [
           { name: 'Organizations', href: '/operator/organizations', icon: 'people', words: 'tenants suspend credits' },
           { name: 'All keys', href: '/operator/keys', icon: 'shield', words: 'revoke' },
-          { name: 'Calls', href: '/operator/calls', icon: 'pulse', words: 'find request id x-request-id' },
+          { name: 'Calls', href: '/operator/calls', icon: 'pulse', words: 'find request id x-request-id failed errors' },
           { name: 'All jobs', href: '/operator/jobs', icon: 'job', words: 'background' },
         ],
       },
