@@ -53,7 +53,12 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
         items: [
           { name: 'Organizations', href: '/operator/organizations', icon: 'people', words: 'tenants suspend credits' },
           { name: 'All keys', href: '/operator/keys', icon: 'shield', words: 'revoke' },
-          { name: 'Calls', href: '/operator/calls', icon: 'pulse', words: 'find request id x-request-id failed errors' },
+          {
+            name: 'Calls',
+            href: '/operator/calls',
+            icon: 'pulse',
+            words: 'find request id x-request-id failed errors',
+          },
           { name: 'All jobs', href: '/operator/jobs', icon: 'job', words: 'background' },
         ],
       },
