@@ -504,6 +504,16 @@ test('an operator is led from an organization to its keys and calls, and from a 
   await page.getByRole('button', { name: `Actions for ${users.member.email}` }).click();
   await page.getByRole('menuitem', { name: 'Calls' }).click();
   await page.getByText(`Only calls of ${users.member.email}`).waitFor();
+  const from = page.getByLabel('From (UTC)');
+  await from.fill(new Date().toISOString().slice(0, 10));
+  await page.getByRole('searchbox', { name: 'Request id' }).fill('req_none');
+  await page.getByText('No call has this id').waitFor();
+  // It was looked for among all calls, so that the page must not say otherwise.
+  expect([await page.getByText('Only calls of').count(), await from.inputValue(), await from.isDisabled()]).toEqual([
+    0,
+    '',
+    true,
+  ]);
   await page.goBack();
   await page.getByRole('button', { name: `Actions for ${users.member.email}` }).click();
   await page.getByRole('menuitem', { name: 'Keys' }).click();

@@ -20,8 +20,10 @@ export function useDays(): [Days, (days: Days) => void] {
   return [days.end !== '' && days.end < days.start ? { start: '', end: '' } : days, set];
 }
 
+type DayFilterProps = { days: Days; onChange: (days: Days) => void; disabled?: boolean };
+
 /** The first and last day of a list, either of which may stay open. In UTC, as the API cuts days. */
-export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Days) => void }) {
+export function DayFilter({ days, onChange, disabled = false }: DayFilterProps) {
   const today = utcToday();
   return (
     <div className="flex flex-wrap items-center gap-1.5 text-sm text-faint">
@@ -29,6 +31,7 @@ export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Day
         label="From (UTC)"
         value={days.start}
         max={days.end || today}
+        disabled={disabled}
         onChange={(start) => onChange({ ...days, start })}
       />
       –
@@ -38,6 +41,7 @@ export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Day
           value={days.end}
           min={days.start || undefined}
           max={addDays(today, 1)}
+          disabled={disabled}
           onChange={(end) => onChange({ ...days, end })}
         />
         UTC

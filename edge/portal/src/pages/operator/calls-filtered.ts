@@ -1,8 +1,8 @@
-import { isUuid } from '../../format/id.ts';
+import type { Query } from '../../api/client.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { useDays } from '../../ui/day-filter.tsx';
 import { useSearch } from '../../ui/search-box.tsx';
-import { failedOutcome, outcomeParameter, successOf } from '../usage/request-filters.tsx';
+import { failedOutcome, lookUp, outcomeParameter, successOf } from '../usage/request-filters.tsx';
 import type { AdminDeployment, AdminKey } from './types.ts';
 
 /** What calls can be filtered by, as the address has it. */
@@ -40,34 +40,39 @@ export const failedCallsOf = ({ id, model }: Pick<AdminDeployment, 'id' | 'model
 /** What calls are filtered by, from the address. */
 export function useCallFilters() {
   const search = useSearch();
-  const [organization] = useSearchParameter('organization', '');
-  const [user, setUser] = useSearchParameter('user', '');
-  const [key] = useSearchParameter('key', '');
-  const [preview] = useSearchParameter('preview', '');
-  const [model, setModel] = useSearchParameter('model', '');
-  const [deployment, setDeployment] = useSearchParameter('deployment', '');
-  const [chosenOutcome, setOutcome] = useSearchParameter(outcomeParameter, '');
-  const [days, setDays] = useDays();
-  // The API finds no others by it.
-  const outcome = deployment === '' ? chosenOutcome : failedOutcome;
   // One that is looked up may be anybody's, of any day and model, so that the filters are off.
   const isLookUp = search !== '';
-  const filtered = {
-    tenant_id: organization,
-    user_id: user,
-    api_key_id: key,
-    model,
-    deployment_id: deployment,
-    success: successOf(outcome),
-    start_date: days.start,
-    end_date: days.end,
+  const useFilter = (name: string) => {
+    const [value, set] = useSearchParameter(name, '');
+    return { value: isLookUp ? '' : value, set };
   };
-  return {
-    ...{ isLookUp, organization, user, setUser, key, preview, model, setModel, deployment, setDeployment },
-    ...{ outcome, setOutcome, days, setDays },
-    /** Whether anything is asked for. */
-    isAsked: isLookUp || Object.values(filtered).some((value) => value !== '' && value !== undefined),
-    /** The filters as the API takes them. */
-    query: isLookUp ? (isUuid(search.toLowerCase()) ? { event_id: search } : { request_id: search }) : filtered,
+  const [days, setDays] = useDays();
+  const outcome = useFilter(outcomeParameter);
+  const deployment = useFilter('deployment');
+  const filters = {
+    organization: useFilter('organization'),
+    user: useFilter('user'),
+    key: useFilter('key'),
+    preview: useFilter('preview'),
+    model: useFilter('model'),
+    deployment,
+    // The API finds no others by a deployment.
+    outcome: deployment.value === '' ? outcome : { ...outcome, value: failedOutcome },
+    days: { value: isLookUp ? { start: '', end: '' } : days, set: setDays },
   };
+  /** The filters as the API takes them. */
+  const query: Query = isLookUp
+    ? lookUp(search)
+    : {
+        tenant_id: filters.organization.value,
+        user_id: filters.user.value,
+        api_key_id: filters.key.value,
+        model: filters.model.value,
+        deployment_id: deployment.value,
+        success: successOf(filters.outcome.value),
+        start_date: days.start,
+        end_date: days.end,
+      };
+  const isAsked = Object.values(query).some((value) => value !== '' && value !== undefined);
+  return { filters, isLookUp, query, isAsked };
 }

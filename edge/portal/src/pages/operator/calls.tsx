@@ -24,14 +24,14 @@ import { UserLink } from './user-link.tsx';
 
 /** Calls of any organization: by the id that their client or their charge quotes, or by whatever else is known of them. */
 export function OperatorCalls() {
-  const filters = useCallFilters();
-  const { isLookUp, organization, user, key, preview, deployment, outcome } = filters;
-  const name = useOrganizationName(organization === '' ? null : organization);
-  const email = useEmails(user === '' ? [] : [user]).get(user);
+  const { filters, isLookUp, query, isAsked } = useCallFilters();
+  const { organization, user, key, preview, model, deployment, outcome, days } = filters;
+  const name = useOrganizationName(organization.value || null);
+  const email = useEmails(user.value === '' ? [] : [user.value]).get(user.value);
   const [open, setOpen] = useState<AdminCall | null>(null);
   const columns = useMemo(() => columnsOf(setOpen), []);
-  const ofKey = preview || `the key …${key.slice(-8)}`;
-  const whose = key === '' ? (organization === '' ? 'all organizations' : (name ?? 'the organization')) : ofKey;
+  const ofKey = preview.value || `the key …${key.value.slice(-8)}`;
+  const ofOrganization = organization.value === '' ? 'all organizations' : (name ?? 'the organization');
   return (
     <Page
       title="Calls"
@@ -39,28 +39,24 @@ export function OperatorCalls() {
     >
       <div className="flex flex-wrap items-center gap-2">
         <SearchBox label="Request id" />
-        <ModelFilter value={filters.model} onChange={filters.setModel} off={isLookUp} />
-        <OutcomeFilter
-          value={isLookUp ? '' : outcome}
-          onChange={filters.setOutcome}
-          disabled={isLookUp || deployment !== ''}
-        />
-        <DayFilter days={filters.days} onChange={filters.setDays} />
-        {user !== '' && (
-          <Narrowed onAll={() => filters.setUser('')}>Only calls of {email ?? `the user …${user.slice(-8)}`}</Narrowed>
+        <ModelFilter value={model.value} onChange={model.set} off={isLookUp} />
+        <OutcomeFilter value={outcome.value} onChange={outcome.set} disabled={isLookUp || deployment.value !== ''} />
+        <DayFilter days={days.value} onChange={days.set} disabled={isLookUp} />
+        {user.value !== '' && (
+          <Narrowed onAll={() => user.set('')}>Only calls of {email ?? `the user …${user.value.slice(-8)}`}</Narrowed>
         )}
-        {deployment !== '' && (
-          <Narrowed onAll={() => filters.setDeployment('')}>
-            Only failed calls of the deployment …{deployment.slice(-8)}
+        {deployment.value !== '' && (
+          <Narrowed onAll={() => deployment.set('')}>
+            Only failed calls of the deployment …{deployment.value.slice(-8)}
           </Narrowed>
         )}
       </div>
-      {filters.isAsked ? (
+      {isAsked ? (
         <PagedCard<AdminCall>
           label="Calls"
-          title={isLookUp ? undefined : `Calls of ${whose}`}
+          title={isLookUp ? undefined : `Calls of ${key.value === '' ? ofOrganization : ofKey}`}
           path="/admin/calls"
-          query={filters.query}
+          query={query}
           columns={columns}
           rowKey={(call) => call.id}
           empty={

@@ -2,7 +2,6 @@ import { useState } from 'react';
 import { useClaims, useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { KeyAnalytics, List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { useEmails } from '../../api/use-emails.ts';
-import { isUuid } from '../../format/id.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { usePageParameter } from '../../router/router.ts';
 import { ButtonLink } from '../../ui/button.tsx';
@@ -17,7 +16,7 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { chargeQuery } from '../billing/transactions.tsx';
 import { RequestDialog, RequestStatus, RequestTime } from './request-dialog.tsx';
-import { RequestFilters, useRequestFilters } from './request-filters.tsx';
+import { lookUp, RequestFilters, useRequestFilters } from './request-filters.tsx';
 
 const rowsPerPage = 25;
 const csvColumns = [
@@ -138,9 +137,6 @@ export function History({
     </Card>
   );
 }
-
-/** A request by its own id or, as a charge names it, by that of its event, which is a UUID. */
-const lookUp = (id: string) => (isUuid(id.toLowerCase()) ? { event_id: id } : { request_id: id });
 
 /** The columns of a table of requests; the time of each opens it. */
 const columnsOf = (

@@ -1,4 +1,5 @@
 import type { UsageSummary } from '../../api/types.ts';
+import { isUuid } from '../../format/id.ts';
 import { searchWith, useSearchParameter } from '../../router/router.ts';
 import { Select } from '../../ui/field.tsx';
 import { Narrowing } from './narrowing.tsx';
@@ -9,6 +10,9 @@ export const failedOutcome = 'failed';
 /** What the API is asked for by a value of the address; undefined: all. */
 export const successOf = (outcome: string): boolean | undefined =>
   outcome === '' ? undefined : outcome !== failedOutcome;
+
+/** What the API is asked for to look up a request by its own id or, as a charge names it, by that of its event, which is a UUID. */
+export const lookUp = (id: string) => (isUuid(id.toLowerCase()) ? { event_id: id } : { request_id: id });
 
 /** What requests can be filtered by, as the address has it. */
 export type RequestFilterValues = {
