@@ -75,6 +75,23 @@ describe('a disk that refuses writes', () => {
     expect(readdirSync(folder.path)).toEqual([]);
   });
 
+  test('an end before the disk is back says that events are lost, unless Usage has them', async () => {
+    const endOf = async (isStored: boolean) => {
+      using folder = journalFolder();
+      const { disk, files } = fullDisk('ENOSPC');
+      const logger = testLogger();
+      const journal = openTestJournal(folder.path, { files, logger });
+      await written(journal, event(1));
+      disk.free = 10;
+      await written(journal, event(2));
+      if (isStored) await drain(journal);
+      await journal.close();
+      return logger.lines.filter((line) => line.includes('lost'));
+    };
+    expect(await endOf(true)).toEqual([]);
+    expect(await endOf(false)).toEqual([expect.stringContaining('are lost and not charged')]);
+  });
+
   test('events beyond what memory holds wait for the disk', async () => {
     using folder = journalFolder();
     const { disk, files } = fullDisk('ENOSPC');

@@ -320,6 +320,12 @@ export class Journal<Event, Progress> implements EventSource<Event> {
    */
   async close(): Promise<void> {
     await this.#log.close();
+    const unwrittenBytes = this.#log.end.offset - this.#log.writtenEnd.offset;
+    if (this.#pending > 0 && unwrittenBytes > 0)
+      this.#options.logger.error(
+        { folder: this.#folder, bytes: unwrittenBytes },
+        'the disk took no writes to the end: calls that ended meanwhile, and that Usage has not stored, are lost and not charged',
+      );
     if (this.#pending === 0 && this.#open.size === 0) this.#lock.removeFolder();
     else this.#lock.release();
   }
