@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { makeFolder } from '../make-folder.ts';
 import { StartError } from '../start-error.ts';
 import { badVariable, listOf, type Source } from './values.ts';
@@ -75,14 +75,20 @@ export function readSecret(source: Source, name: string, { dataDir, production, 
 function createSecret(file: string, name: string): void {
   const draft = `${file}-${randomUUID()}`;
   try {
-    makeFolder(join(file, '..'), 0o700);
-    writeFileSync(draft, randomBytes(32).toString('hex'), { mode: 0o600, flag: 'wx' });
+    makeFolder(dirname(file), 0o700);
+    // Synced, as what Postgres keeps is: after a power loss nothing would open or recognize what was made under a lost secret.
+    withOpen(openSync(draft, 'wx', 0o600), (fd) => {
+      writeFileSync(fd, randomBytes(32).toString('hex'));
+      fsyncSync(fd);
+    });
     try {
       // In one step, so that nobody reads a part of it.
       linkSync(draft, file);
     } finally {
       rmSync(draft);
     }
+    // Windows cannot open a folder; its file systems keep a new file's name by themselves.
+    if (process.platform !== 'win32') withOpen(openSync(dirname(file), 'r'), fsyncSync);
   } catch (error) {
     // Another process with the same DATA_DIR was faster: its secret counts.
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
@@ -91,6 +97,14 @@ function createSecret(file: string, name: string): void {
       `${name} cannot be kept in ${file} (${code}): make DATA_DIR a folder that this user may write, or set ${name}.`,
       { cause: error },
     );
+  }
+}
+
+function withOpen(fd: number, use: (fd: number) => void): void {
+  try {
+    use(fd);
+  } finally {
+    closeSync(fd);
   }
 }
 
