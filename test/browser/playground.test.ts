@@ -109,14 +109,20 @@ test('a conversation whose model is no longer offered says that it goes on with 
   await signIn(page, portal.url, users.member, '/playground');
   const model = page.getByLabel('Model', { exact: true });
   const before = await model.inputValue();
+  const images = page.getByRole('button', { name: 'Images' });
+  await images.click();
+  await expect.poll(() => model.inputValue()).toBe('sandbox-image');
+  await page.getByRole('button', { name: 'Chat', exact: true }).click();
   await page.getByLabel('Message', { exact: true }).fill('Hello');
   gone.add(before);
   await page.evaluate(`dispatchEvent(new Event('visibilitychange'))`);
   await expect.poll(() => model.inputValue()).not.toBe(before);
-  await page
-    .getByText(`You cannot use a model called ${before} here. Another one is selected.`)
-    .waitFor({ timeout: 5_000 });
+  const notice = page.getByText(`You cannot use a model called ${before} here. Another one is selected.`);
+  await notice.waitFor({ timeout: 5_000 });
   expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Hello');
+  // Pictures were never drawn by it.
+  await images.click();
+  await notice.waitFor({ state: 'detached', timeout: 5_000 });
   await close();
 });
 
