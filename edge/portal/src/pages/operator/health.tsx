@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
+import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Page } from '../../ui/page.tsx';
@@ -58,15 +59,16 @@ const columns: readonly Column<AdminDeployment>[] = [
   },
   { name: 'Status', sortBy: (row) => row.status, cell: (row) => <DeploymentStatus status={row.status} /> },
   { name: 'Since', cell: (row) => <Time value={row.status_changed_at} relative /> },
+  { name: 'Reason', cell: (row) => <span className="text-soft wrap-anywhere">{row.status_reason || '—'}</span> },
   {
-    name: 'Calls',
+    name: '',
+    end: true,
     cell: (row) => (
-      <Link href={failedCallsOf(row)} className="hover:underline">
-        Failed
-      </Link>
+      <ButtonLink size="small" href={failedCallsOf(row)} aria-label={`Failed calls of ${row.model}`}>
+        Failed calls
+      </ButtonLink>
     ),
   },
-  { name: 'Reason', cell: (row) => <span className="text-soft wrap-anywhere">{row.status_reason || '—'}</span> },
 ];
 
 /** The probes are outside /api/v1 and need no session: they are asked as an orchestrator would ask them. */

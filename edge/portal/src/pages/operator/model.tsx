@@ -157,7 +157,11 @@ function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonl
       end: true,
       cell: (row) => (
         <span className="inline-flex flex-wrap justify-end gap-1.5">
-          <ButtonLink size="small" href={failedCallsOf(row)}>
+          <ButtonLink
+            size="small"
+            aria-label={`Failed calls of ${row.upstream_model} at ${row.base_url || row.dialect}`}
+            href={failedCallsOf(row)}
+          >
             Failed calls
           </ButtonLink>
           <Button
