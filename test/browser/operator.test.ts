@@ -460,8 +460,8 @@ test('an operator is led from a model to its calls of all organizations, of whic
   const failed = await asked(() => page.getByLabel('Status', { exact: true }).selectOption('failed'));
   expect(failed.query.get('success')).toBe('false');
   expect(failed.calls.filter(({ success }: { success: boolean }) => success)).toEqual([]);
-  const ofDays = await asked(() => page.getByLabel('From (UTC)').fill(new Date().toISOString().slice(0, 10)));
-  expect(ofDays.query.get('start_date')).toBe(new Date().toISOString().slice(0, 10));
+  const ofDays = await asked(() => page.getByLabel('From (UTC)').fill('2026-01-30'));
+  expect([ofDays.query.get('start_date'), ofDays.query.get('end_date')]).toEqual(['2026-01-30', '2026-02-05']);
   // As it is opened from a link to it.
   const again = await asked(() => page.reload());
   expect(String(again.query)).toBe(String(ofDays.query));
@@ -469,7 +469,15 @@ test('an operator is led from a model to its calls of all organizations, of whic
   await goWithin(page, '/operator/models/acme/ember-2');
   const ofDeployment = await asked(() => page.getByRole('link', { name: 'Failed calls' }).first().click());
   expect(ofDeployment.query.get('deployment_id')).toMatch(/^[-\da-f]{36}$/);
-  await page.getByText('Only failed calls of the deployment').waitFor();
+  const narrowed = page.getByText('Only failed calls of the deployment');
+  await narrowed.waitFor();
+  // A call that is looked up is anybody's, of any time.
+  const search = page.getByLabel('Request id');
+  await asked(() => search.fill('req_0'));
+  expect(await narrowed.count()).toBe(0);
+  expect(await page.getByLabel('From (UTC)').isDisabled()).toBe(true);
+  await search.fill('');
+  await narrowed.waitFor();
   const status = page.getByLabel('Status', { exact: true });
   expect([await status.inputValue(), await status.isDisabled()]).toEqual(['failed', true]);
   const { query } = await asked(() => page.getByRole('button', { name: 'Show all' }).click());

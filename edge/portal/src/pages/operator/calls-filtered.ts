@@ -1,4 +1,5 @@
 import type { Query } from '../../api/client.ts';
+import { addDays } from '../../format/time.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { useDays } from '../../ui/day-filter.tsx';
 import { useSearch } from '../../ui/search-box.tsx';
@@ -60,6 +61,8 @@ export function useCallFilters() {
     outcome: deployment.value === '' ? outcome : { ...outcome, value: failedOutcome },
     days: { value: isLookUp ? { start: '', end: '' } : days, set: setDays },
   };
+  // Of all organizations, or through a deployment, the API lists no more at once: it would refuse a first day without a last one.
+  const isWeek = filters.organization.value === '' || deployment.value !== '';
   /** The filters as the API takes them. */
   const query: Query = isLookUp
     ? lookUp(search)
@@ -71,7 +74,7 @@ export function useCallFilters() {
         deployment_id: deployment.value,
         success: successOf(filters.outcome.value),
         start_date: days.start,
-        end_date: days.end,
+        end_date: days.end === '' && days.start !== '' && isWeek ? addDays(days.start, 6) : days.end,
       };
   const isAsked = Object.values(query).some((value) => value !== '' && value !== undefined);
   return { filters, isLookUp, query, isAsked };
