@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -73,7 +74,7 @@ test('of a query, lists take only the page: another member could make it a messa
   const lists = [
     [vi.spyOn(billing, 'listCoupons'), '/admin/coupons'],
     [vi.spyOn(billing, 'listCommitments'), `${edge.organization}/commitments`],
-    [vi.spyOn(billing, 'listInvoiceTransactions'), '/billing/documents/invoices/none/transactions'],
+    [vi.spyOn(billing, 'listInvoiceTransactions'), `/billing/documents/invoices/${uuidv7()}/transactions`],
   ] as const;
   for (const [list, path] of lists) {
     await edge.call('GET', `${path}?limit=5&%24typeName=modelgateway.common.v1.PageRequest`, 'operator');
