@@ -9,7 +9,7 @@ import type { AddedField, DeploymentRuntime, Run, Verdict } from '../catalog/dep
 import { chooseDeployment } from '../domain/routing.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
 import { errorBytesMax } from '../upstream/error-body.ts';
-import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
+import type { Upstream, UpstreamHead } from '../upstream/upstream.ts';
 import { modelUnavailable } from './admission.ts';
 import { PulledExchange } from './exchange.ts';
 import { usageBound } from './hold-budget.ts';
@@ -106,7 +106,7 @@ export class Attempts implements CancelListener {
    * status. Rejects with its error where no other attempt may be made.
    */
   async answeredElsewhere(failed: FailedAttempt): Promise<Answered> {
-    this.#stopOrThrow(failedOutcome(failed));
+    this.#stopOrThrow(failed);
     return this.#answered();
   }
 
@@ -117,7 +117,7 @@ export class Attempts implements CancelListener {
       this.#tried.add(deployment);
       const { exchange, run } = this.#start(deployment, this.#refusedBy(deployment));
       const outcome = await this.#outcome(exchange, deployment.upstream);
-      if (outcome.kind === 'answered') {
+      if ('reader' in outcome) {
         run.answered();
         return { exchange, reader: outcome.reader, head: outcome.head, upstream: deployment.upstream };
       }
@@ -126,7 +126,7 @@ export class Attempts implements CancelListener {
   }
 
   /** Ends an attempt that failed. Throws its error, unless another may be made. */
-  #stopOrThrow({ error, failure, verdict, said }: Failed): void {
+  #stopOrThrow({ error, verdict, said }: FailedAttempt): void {
     const { deployment, refusedFields } = this.#running!;
     this.#stop(verdict);
     // The upstream may not support a field that it names, or just repeat what it was sent.
@@ -140,7 +140,7 @@ export class Attempts implements CancelListener {
     }
     const { deployments, retryBudget } = this.#model;
     const goesOn =
-      mayTryElsewhere(error, failure) &&
+      mayTryElsewhere(error) &&
       this.#tried.size < attemptsMax &&
       chooseDeployment(deployments, this.#tried) !== null &&
       retryBudget.withdraw();
@@ -201,23 +201,23 @@ export class Attempts implements CancelListener {
     run.end(verdict);
   }
 
-  async #outcome(exchange: PulledExchange, upstream: Upstream): Promise<Outcome> {
+  async #outcome(
+    exchange: PulledExchange,
+    upstream: Upstream,
+  ): Promise<Pick<Answered, 'reader' | 'head'> | FailedAttempt> {
     for (;;) {
       const coming = exchange.next(this.#signal);
       const event = coming instanceof Promise ? await coming : coming;
-      if (event.kind === 'failed') {
-        const { failure } = event;
-        return { ...failedOutcome(failedBy(exchangeError(failure))), failure };
-      }
+      if (event.kind === 'failed') return failedBy(exchangeError(event.failure));
       if (event.kind !== 'head') continue;
       const { head } = event;
       this.#head = head;
       const reader = hasAnswer(head) ? this.#call.reader(head, this.usageBound) : null;
       if (reader !== null && (reader.isAnswer === undefined || (await this.#isAnswer(reader, exchange)))) {
-        return { kind: 'answered', reader, head };
+        return { reader, head };
       }
       const body = await this.#errorBody(exchange);
-      return failedOutcome(failedAsSaid({ head, upstream }, body.toString()));
+      return failedAsSaid({ head, upstream }, body.toString());
     }
   }
 
@@ -251,18 +251,6 @@ type Running = {
   /** The fields without which it was asked. */
   refusedFields: ReadonlySet<AddedField>;
 };
-
-type Failed = FailedAttempt & {
-  kind: 'failed';
-  failure: UpstreamFailure | null;
-};
-type Outcome = { kind: 'answered'; reader: AnswerReader; head: UpstreamHead } | Failed;
-
-const failedOutcome = (failed: FailedAttempt): Failed => ({
-  kind: 'failed',
-  ...failed,
-  failure: null,
-});
 
 /** Whether the head announces an answer that can be read: success, with a body, in no unrequested encoding. */
 const hasAnswer = (head: UpstreamHead): boolean =>

@@ -106,12 +106,8 @@ const timeoutError = (internal: string): GatewayError =>
   gatewayError(ErrorReason.UPSTREAM_TIMEOUT, 'The upstream of this model did not answer in time.', { internal });
 
 /** Whether another deployment may be tried: the upstream has not accepted the request, or says that it cannot handle it. */
-export const mayTryElsewhere = (error: GatewayError, failure: UpstreamFailure | null): boolean =>
-  failure !== null
-    ? failure.kind !== 'timeout'
-    : error.reason === ErrorReason.OVERLOADED ||
-      error.reason === ErrorReason.RATE_LIMITED ||
-      error.reason === ErrorReason.UPSTREAM_ERROR;
+export const mayTryElsewhere = ({ reason }: GatewayError): boolean =>
+  reason === ErrorReason.OVERLOADED || reason === ErrorReason.RATE_LIMITED || reason === ErrorReason.UPSTREAM_ERROR;
 
 /** What a failed call says about its deployment. */
 function verdictOf(error: GatewayError): Verdict {
