@@ -68,9 +68,6 @@ const tooLate = () =>
 const givenUp = () =>
   gatewayError(ErrorReason.INTERNAL, 'The job was given up: the workers that ran it stopped before it was finished.');
 
-/** The most pieces of an answer that are kept apart: in memory, one of a single byte takes some two hundred. */
-const piecesMax = 1_024;
-
 /** How long a job waits for a part of the gateway that is out of reach, in milliseconds. */
 const outOfReachMs = 5_000;
 /**
@@ -186,21 +183,21 @@ async function invoke(
     }),
     { signal: AbortSignal.any([signal, late.signal]), contextValues: callerContext(caller) },
   );
-  let pieces: Uint8Array[] = [];
-  /** The pieces of an answer that comes in many. */
+  let first: Uint8Array | undefined;
   const gathered = new GrowingBuffer();
-  const gather = (): void => {
-    for (const piece of pieces) gathered.appendWhole(asBuffer(piece));
-    pieces = [];
-  };
   let contentType = '';
   let end: InvokeEnd | undefined;
   try {
     for await (const part of parts) {
       if (part.head !== undefined) contentType = part.head.contentType;
-      if (part.body.byteLength > 0) pieces.push(part.body);
-      if (pieces.length > piecesMax) gather();
       end = part.end ?? end;
+      if (part.body.byteLength === 0) continue;
+      // An answer that comes in one piece may be long, and is not copied.
+      if (first === undefined) first = part.body;
+      else {
+        if (gathered.length === 0) gathered.appendWhole(asBuffer(first));
+        gathered.appendWhole(asBuffer(part.body));
+      }
     }
   } catch (error) {
     if (!late.signal.aborted || signal.aborted) throw error;
@@ -211,9 +208,7 @@ async function invoke(
   if (end?.success !== true) {
     throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.');
   }
-  if (pieces.length > 1 || gathered.length > 0) gather();
-  // An answer that came in one piece may be long, and is not copied.
-  const body = pieces[0] ?? gathered.take();
+  const body = gathered.length === 0 && first !== undefined ? first : gathered.take();
   return { status: JobStatus.COMPLETED, contentType, body, usage: end.usage };
 }
 
