@@ -54,12 +54,13 @@ export class BackendContext {
   readonly events: ServerEvents;
   /** Aborted when the session is over. */
   readonly signal: AbortSignal;
+  /** Tells the client its session's current configuration. */
+  readonly sayUpdated: () => void;
   /** The number of tokens used by all utterances so far. */
   tokensUsed = 0;
   #constraints: CallerConstraints | undefined;
   readonly #modelName: string;
   readonly #admittedAtMs: number;
-  readonly #sayUpdated: () => void;
   /** What budgets hold for the next utterance, and at which price. */
   #next: { hold: Hold; price: PriceVersion | null; promptBytes: number } | null = null;
   /** The size of the longest prompt that the next utterance may have. */
@@ -83,15 +84,10 @@ export class BackendContext {
     this.caller = options.caller;
     this.events = options.events;
     this.signal = options.signal;
+    this.sayUpdated = options.sayUpdated;
     this.#constraints = options.constraints;
     this.#modelName = options.modelName;
     this.#admittedAtMs = options.deps.clock.now();
-    this.#sayUpdated = options.sayUpdated;
-  }
-
-  /** Tells the client its session's current configuration. */
-  sayUpdated(): void {
-    this.#sayUpdated();
   }
 
   /**

@@ -101,28 +101,28 @@ export class RelayBackend implements Backend {
     config: SessionConfig,
   ): Promise<RelayBackend | null> {
     const { openSocket } = deployment.upstream;
-    if (openSocket === null || context.signal.aborted) return Promise.resolve(null);
-    return new Promise((resolve) => {
-      let backend: RelayBackend | null = null;
-      const socket = openSocket('/realtime?intent=transcription', {
-        onOpen: () => {
-          run.answered();
-          backend = new RelayBackend(context, deployment, { socket, run, config });
-          resolve(backend);
-        },
-        onText: (text) => backend?.take(text),
-        onClose: (reason) => {
-          if (backend !== null) backend.left(reason);
-          else resolve(null);
-        },
-      });
-      const giveUp = (): void => {
-        if (backend !== null) return;
-        socket.close();
-        resolve(null);
-      };
-      context.signal.addEventListener('abort', giveUp, { once: true });
+    const { signal } = context;
+    if (openSocket === null || signal.aborted) return Promise.resolve(null);
+    const { promise, resolve } = Promise.withResolvers<RelayBackend | null>();
+    let backend: RelayBackend | null = null;
+    const socket = openSocket('/realtime?intent=transcription', {
+      onOpen: () => {
+        run.answered();
+        backend = new RelayBackend(context, deployment, { socket, run, config });
+        resolve(backend);
+      },
+      onText: (text) => backend?.take(text),
+      onClose: (reason) => {
+        if (backend !== null) backend.left(reason);
+        else resolve(null);
+      },
     });
+    const giveUp = (): void => {
+      socket.close();
+      resolve(null);
+    };
+    signal.addEventListener('abort', giveUp);
+    return promise.finally(() => signal.removeEventListener('abort', giveUp));
   }
 
   configure(config: SessionConfig, causeId: string | null): Promise<boolean> {
