@@ -229,6 +229,24 @@ test('a session survives refreshes that take eight seconds, are not answered or 
   await close();
 });
 
+test('the API reference and the months of a key, which are read in ways of their own, are shown by themselves once they can be', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/nothing-here');
+  await page.clock.install();
+  for (const [path, asked, shown] of [
+    ['/reference', /openapi\.json$/, 'List members'],
+    [`/keys/${portal.world.keyId}?granularity=monthly`, /granularity=daily/, 'Recent Activity'],
+  ] as const) {
+    await page.route(asked, (route) => route.fulfill(outOfOrder));
+    await goWithin(page, path);
+    await page.getByText('This could not be loaded').waitFor();
+    await page.unroute(asked);
+    await page.clock.runFor(5_000);
+    await page.getByText(shown, { exact: true }).waitFor({ timeout: 3_000 });
+  }
+  await close();
+});
+
 test('a page whose file could not be fetched is reloaded once, and says that it cannot be shown if the file fails again', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');

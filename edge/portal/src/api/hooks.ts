@@ -45,7 +45,7 @@ export function useMayChange(): (member: Pick<Member, 'role'>) => boolean {
 const retryMs = 4000;
 
 /** After how many milliseconds a query is repeated, by its own interval or because it failed; false: never. */
-const askAgainMs = (error: ApiError | null, intervalMs: number | null | undefined): number | false =>
+export const askAgainMs = (error: unknown, intervalMs?: number | null): number | false =>
   isTransient(error) ? retryMs : (intervalMs ?? false);
 
 export type GetOptions<Answer> = {

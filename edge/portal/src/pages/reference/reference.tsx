@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { ApiError } from '../../api/error.ts';
-import { useApi, useClaims } from '../../api/hooks.ts';
+import { askAgainMs, useApi, useClaims } from '../../api/hooks.ts';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -19,6 +19,7 @@ export function Reference() {
     queryFn: ({ signal }) => api.request<ApiDescription>('/openapi.json', { signal }),
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: true,
+    refetchInterval: ({ state }) => askAgainMs(state.error),
   });
   return (
     <Page

@@ -1,7 +1,7 @@
 import { type UseQueryResult, useQueries } from '@tanstack/react-query';
 import type { Api } from '../../../api/client.ts';
 import type { ApiError } from '../../../api/error.ts';
-import { useApi, useGet } from '../../../api/hooks.ts';
+import { askAgainMs, useApi, useGet } from '../../../api/hooks.ts';
 import type { KeyAnalytics, Volume } from '../../../api/types.ts';
 import { localTimeZone } from '../../../format/time.ts';
 import { usePlace, useSearchParameter } from '../../../router/router.ts';
@@ -47,6 +47,7 @@ export function useAnalytics(keyId: string, range: Range, model: string): Answer
       return {
         queryKey: [path, query],
         queryFn: ({ signal }: { signal: AbortSignal }) => read(api, path, query, signal),
+        refetchInterval: ({ state }: { state: { error: Error | null } }) => askAgainMs(state.error),
       };
     }),
   });
