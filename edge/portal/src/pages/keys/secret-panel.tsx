@@ -1,5 +1,5 @@
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
-import { localToday } from '../../api/server-clock.ts';
+import { utcToday } from '../../api/server-clock.ts';
 import type { CreatedKey, Model } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
@@ -23,7 +23,7 @@ export function SecretPanel({ created, onDone }: SecretPanelProps) {
     enabled: created.key_type === 'inference',
   });
   const isAdmin = useIsAdmin();
-  const call = firstCall(created, models.data?.data ?? [], window.location.origin, localToday(), isAdmin);
+  const call = firstCall(created, models.data?.data ?? [], window.location.origin, utcToday(), isAdmin);
   return (
     <div className="grid gap-4">
       <Notice tone="warn">
