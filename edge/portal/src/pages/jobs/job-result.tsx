@@ -1,10 +1,11 @@
-import { useEffect, useMemo, useState } from 'react';
+import { useMemo } from 'react';
 import type { Job } from '../../api/types.ts';
 import { downloadFile } from '../../format/csv.ts';
 import { formatCount } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
+import { Player } from '../../ui/player.tsx';
 import { shownLengthMax } from './answers.ts';
 
 /** What a job's call returned: to hear or to read, and as a file. */
@@ -33,7 +34,7 @@ export function JobResult({ id, result }: { id: string; result: NonNullable<Job[
       }
     >
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
-        {isPlayable && <Player file={file} />}
+        {isPlayable && <Player label="Result" sound={file} />}
         {!isPlayable && text === null && (
           <p className="text-sm text-soft">Browsers can neither play nor show this type. The download has it.</p>
         )}
@@ -62,15 +63,4 @@ function bodyOf(result: object): { file: Blob; text: string | null } {
   const bytes = Uint8Array.from(atob(String(result.b64)), (byte) => byte.charCodeAt(0));
   const isText = /^(text\/|application\/x-subrip)/.test(type);
   return { file: new Blob([bytes], { type }), text: isText ? new TextDecoder().decode(bytes) : null };
-}
-
-function Player({ file }: { file: Blob }) {
-  const [address, setAddress] = useState<string>();
-  useEffect(() => {
-    const made = URL.createObjectURL(file);
-    setAddress(made);
-    return () => URL.revokeObjectURL(made);
-  }, [file]);
-  // biome-ignore lint/a11y/useMediaCaption: whoever submitted the job gave the words that are spoken.
-  return <audio controls src={address} aria-label="Result" className="w-full" />;
 }

@@ -1,4 +1,3 @@
-import { useEffect, useState } from 'react';
 import { fileOf } from '../../api/error.ts';
 import { asItIs, useKeptState } from '../../api/kept-state.ts';
 import { downloadFile } from '../../format/csv.ts';
@@ -6,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
 import { FormError } from '../../ui/form.tsx';
+import { Player } from '../../ui/player.tsx';
 import { Composer } from './composer.tsx';
 import { useCall } from './use-call.ts';
 import { answersClass, Workspace } from './workspace.tsx';
@@ -72,7 +72,7 @@ export function Speech({ model, onModelGone }: { model: string; onModelGone: () 
             <p dir="auto" translate="no" className="text-base whitespace-pre-wrap wrap-anywhere">
               {ended.answer.text}
             </p>
-            <Player sound={ended.answer.sound} />
+            <Player label="What was said" sound={ended.answer.sound} />
             <p className="flex flex-wrap items-center gap-2 text-xs text-faint">
               {ended.note}
               <Button
@@ -88,15 +88,4 @@ export function Speech({ model, onModelGone }: { model: string; onModelGone: () 
       </section>
     </Workspace>
   );
-}
-
-function Player({ sound }: { sound: Blob }) {
-  const [address, setAddress] = useState<string>();
-  useEffect(() => {
-    const made = URL.createObjectURL(sound);
-    setAddress(made);
-    return () => URL.revokeObjectURL(made);
-  }, [sound]);
-  // biome-ignore lint/a11y/useMediaCaption: its words are written above it.
-  return <audio controls src={address} aria-label="What was said" className="w-full max-w-xl" />;
 }
