@@ -35,7 +35,7 @@ export function Invoices() {
   );
 }
 
-/** `Nov 2026`: each invoice covers one UTC month. */
+/** `November 2026`: each invoice covers one UTC month. */
 export function invoiceMonth(invoice: Pick<Invoice, 'period_start'>): string {
   return new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric', timeZone: 'UTC' }).format(
     new Date(invoice.period_start),

@@ -46,7 +46,7 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
       setDraft(message.current?.value ?? draft);
       setText(prompt);
     } else if (!said) setText((begun) => (begun.trim() === '' ? prompt : `${prompt}\n\n${begun}`));
-    // Send cannot be focused while there is nothing to send, so whoever was on Stop continues in the message field.
+    // Where Stop was is Send, with nothing to send, so whoever was on it continues in the message field.
     if (message.current?.form?.contains(document.activeElement)) message.current.focus();
   };
   const regenerate = () => {

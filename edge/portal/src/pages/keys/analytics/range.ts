@@ -20,10 +20,8 @@ export const granularityNames: Readonly<Record<Granularity, string>> = {
 /** Today, as the granularity counts days: UTC for hours, local for everything else. */
 export const today = (granularity: Granularity): string => (granularity === 'hourly' ? utcToday() : localToday());
 
-function lastDays(granularity: Granularity, days: number): Range {
-  const end = today(granularity);
-  return { granularity, start: addDays(end, 1 - days), end };
-}
+/** How many days are shown where the address names none. */
+const lastDays: Readonly<Record<Granularity, number>> = { hourly: 2, daily: 7, weekly: 90, monthly: 365 };
 
 /** Shortens a range to the maximum of its granularity by moving its start. */
 export function clampRange(range: Range): Range {
@@ -33,7 +31,7 @@ export function clampRange(range: Range): Range {
   return { granularity, start: addDays(end, 1 - days), end };
 }
 
-/** Reads a range from the address; anything invalid becomes the last 7 days. */
+/** Reads a range from the address; days that are none become the last ones. */
 export function rangeFromSearch(search: string): Range {
   const parameters = new URLSearchParams(search);
   const wanted = parameters.get('granularity') ?? '';
@@ -41,10 +39,8 @@ export function rangeFromSearch(search: string): Range {
   const start = parameters.get('start') ?? '';
   const end = parameters.get('end') ?? '';
   if (!isDay(start) || !isDay(end)) {
-    return lastDays(
-      granularity,
-      granularity === 'monthly' ? 365 : granularity === 'weekly' ? 90 : granularity === 'hourly' ? 2 : 7,
-    );
+    const last = today(granularity);
+    return { granularity, start: addDays(last, 1 - lastDays[granularity]), end: last };
   }
   return clampRange({ granularity, start, end });
 }
@@ -53,8 +49,7 @@ export function rangeFromSearch(search: string): Range {
 export function dailyChunks({ start, end }: Range): { start: string; end: string }[] {
   const chunks: { start: string; end: string }[] = [];
   for (let from = start; from <= end; from = addDays(from, dailyDaysMax)) {
-    const to = addDays(from, dailyDaysMax - 1);
-    chunks.push({ start: from, end: to < end ? to : end });
+    chunks.push({ start: from, end: earlierDay(addDays(from, dailyDaysMax - 1), end) });
   }
   return chunks;
 }
