@@ -12,7 +12,7 @@ import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { chatModelToTry } from '../models/model-to-try.ts';
+import { modelToTry } from '../models/model-to-try.ts';
 import { useModels } from '../models/use-models.ts';
 import { CancelJob, JobStatus } from './job-parts.tsx';
 import { jobStatusChoices } from './job-statuses.ts';
@@ -63,7 +63,7 @@ export function Jobs() {
 
 function NoJobs({ filtered }: { filtered: boolean }) {
   const models = useModels({ operation: 'chat_completions' }, {});
-  const model = chatModelToTry(models.data?.data ?? [])?.id ?? '<model>';
+  const model = modelToTry(models.data?.data ?? [])?.id ?? '<model>';
   if (filtered) return <EmptyState icon="search" title="No jobs with this status" />;
   return (
     <>

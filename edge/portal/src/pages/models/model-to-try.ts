@@ -5,7 +5,3 @@ export const modelToTry = (models: readonly Model[]): Model | undefined =>
   models.find((model) => model.is_serviceable && model.deprecated_at === null) ??
   models.find((model) => model.is_serviceable) ??
   models[0];
-
-/** The model to suggest for a first chat. */
-export const chatModelToTry = (models: readonly Model[]): Model | undefined =>
-  modelToTry(models.filter(({ operations }) => operations.includes('chat_completions')));

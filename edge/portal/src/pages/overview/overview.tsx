@@ -11,7 +11,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded, valueIn } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { chatModelToTry } from '../models/model-to-try.ts';
+import { modelToTry } from '../models/model-to-try.ts';
 import { snippet } from '../models/snippets.ts';
 import { useModels } from '../models/use-models.ts';
 import { usageOfDays } from '../usage/usage-of-days.ts';
@@ -144,7 +144,7 @@ function QuickStart({ models, hasNoKey }: { models: readonly Model[]; hasNoKey: 
     >
       <CodeBlock
         label="A first call with curl"
-        code={snippet('curl', 'chat_completions', chatModelToTry(models)?.id ?? '<model>', window.location.origin)}
+        code={snippet('curl', 'chat_completions', modelToTry(models)?.id ?? '<model>', window.location.origin)}
       />
     </Card>
   );
