@@ -11,13 +11,13 @@ const types = auditEventTypes.toSorted();
 
 export function OperatorAudit() {
   const [chain, setChain] = useSearchParameter('chain', '');
-  const chosen = chain === '' || chain === platformChain ? null : chain;
+  const chosen = chain === platformChain ? '' : chain;
   const organizations = useOrganizations();
   const chosenName = useOrganizationName(chosen);
   const names = new Map(organizations.data?.data.map(({ id, name }) => [id, name]));
   const chains = (organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name }));
   const isPart = (organizations.data?.pagination.total_pages ?? 1) > 1;
-  const isListed = chosen === null || chains.some(({ value }) => value === chosen);
+  const isListed = chosen === '' || chains.some(({ value }) => value === chosen);
   return (
     <Page title="Platform audit" description="The events of all organizations and of operators.">
       <ChainCheck />

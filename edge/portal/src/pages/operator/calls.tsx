@@ -26,7 +26,7 @@ import { UserLink } from './user-link.tsx';
 export function OperatorCalls() {
   const { filters, isLookUp, query, isAsked } = useCallFilters();
   const { organization, user, key, preview, model, deployment, outcome, days } = filters;
-  const name = useOrganizationName(organization.value || null);
+  const name = useOrganizationName(organization.value);
   const email = useEmails(user.value === '' ? [] : [user.value]).get(user.value);
   const [open, setOpen] = useState<AdminCall | null>(null);
   const columns = useMemo(() => columnsOf(setOpen), []);

@@ -31,7 +31,7 @@ export function OperatorJobs() {
   const [organization, setOrganization] = useSearchParameter('organization', '');
   const [model, setModel] = useSearchParameter('model', '');
   const [status, setStatus] = useSearchParameter('status', '');
-  const name = useOrganizationName(organization === '' ? null : organization);
+  const name = useOrganizationName(organization);
   const [open, setOpen] = useState<AdminJob | null>(null);
   const columns = useMemo(() => columnsOf(setOpen), []);
   // One that is looked up may be anybody's, of any model and status, so that the filters are off.

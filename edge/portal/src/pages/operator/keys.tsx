@@ -33,7 +33,7 @@ export function OperatorKeys() {
   const [page, setPage] = usePageParameter();
   const [organization, setOrganization] = useSearchParameter('organization', '');
   const [user, setUser] = useSearchParameter('user', '');
-  const organizationName = useOrganizationName(organization === '' ? null : organization);
+  const organizationName = useOrganizationName(organization);
   const query = { search, tenant_id: organization, user_id: user };
   const keys = useGet<List<AdminKey>>('/admin/keys', { page, limit: 20, ...query });
   const owners = keys.data?.data.map((key) => key.user_id) ?? [];

@@ -7,12 +7,12 @@ import type { AdminOrganization } from './types.ts';
 /** The newest organizations, read once for all table rows that show an organization's name. */
 export const useOrganizations = () => useGet<List<AdminOrganization>>('/admin/organizations', { limit: 100 });
 
-/** The name of an organization, once known. If it is not among the newest, it is read by itself. A null id has no name. */
-export function useOrganizationName(id: string | null): string | undefined {
+/** The name of an organization, once known. If it is not among the newest, it is read by itself. An empty id has no name. */
+export function useOrganizationName(id: string): string | undefined {
   const list = useOrganizations();
   const listed = list.data?.data.find((organization) => organization.id === id);
-  const enabled = id !== null && !list.isPending && listed === undefined;
-  const path = `/admin/organizations/${encodeURIComponent(id ?? '')}`;
+  const enabled = id !== '' && !list.isPending && listed === undefined;
+  const path = `/admin/organizations/${encodeURIComponent(id)}`;
   const other = useGet<AdminOrganization>(path, undefined, { keepPrevious: false, enabled });
   return (listed ?? other.data)?.name;
 }
