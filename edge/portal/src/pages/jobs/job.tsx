@@ -14,7 +14,7 @@ import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { figuresOf } from '../usage/figures.tsx';
 import { JobAnswer } from './job-answer.tsx';
-import { CancelJob, hasEnded, JobStatus } from './job-parts.tsx';
+import { CancelJob, hasEnded, JobError, JobStatus, timesOf } from './job-parts.tsx';
 import { JobResult } from './job-result.tsx';
 
 const refreshMs = 2000;
@@ -51,14 +51,7 @@ export function JobPage({ parameters }: PageParameters) {
       <Loaded of={job}>
         {(loaded) => (
           <>
-            {loaded.error !== null && (
-              <Notice tone="danger">
-                {loaded.error.message}
-                {loaded.error.code !== null && (
-                  <code className="mt-1 block font-mono text-xs">{loaded.error.code}</code>
-                )}
-              </Notice>
-            )}
+            <JobError job={loaded} />
             <div className="grid items-start gap-5 lg:grid-cols-2">
               <Card>
                 <Facts
@@ -79,19 +72,7 @@ export function JobPage({ parameters }: PageParameters) {
                         {loaded.endpoint}
                       </code>,
                     ],
-                    ['Submitted', <Time key="created" value={loaded.created_at} />],
-                    [
-                      'Started',
-                      <Time key="started" value={loaded.started_at} none={hasEnded(loaded) ? 'Never' : 'Not yet'} />,
-                    ],
-                    [
-                      'Ended',
-                      <Time
-                        key="ended"
-                        value={loaded.completed_at ?? loaded.failed_at ?? loaded.cancelled_at}
-                        none="Not yet"
-                      />,
-                    ],
+                    ...timesOf(loaded),
                     ['Kept until', <Time key="expires" value={loaded.expires_at} />],
                   ]}
                 />

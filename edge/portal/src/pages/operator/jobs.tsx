@@ -8,15 +8,15 @@ import { Facts } from '../../ui/card.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Select } from '../../ui/field.tsx';
+import { MonoName } from '../../ui/name-parts.tsx';
 import { Narrowed } from '../../ui/narrowed.tsx';
-import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { hasEnded, JobStatus } from '../jobs/job-parts.tsx';
+import { JobError, JobStatus, timesOf } from '../jobs/job-parts.tsx';
 import { jobStatusChoices } from '../jobs/job-statuses.ts';
 import { ModelFilter } from './model-filter.tsx';
 import { OrganizationName, useOrganizationName } from './organization-name.tsx';
@@ -85,30 +85,19 @@ function JobDialog({ job: listed, onClose }: { job: AdminJob; onClose: () => voi
   );
   const job = current.data?.data[0] ?? listed;
   const emails = useEmails([job.user_id]);
-  const none = hasEnded(job) ? 'Never' : 'Not yet';
   return (
     <Dialog open onClose={onClose} title="Job" description={job.id}>
       <div className="grid gap-5">
-        {job.error !== null && (
-          <Notice tone="danger">
-            {job.error.message}
-            {job.error.code !== null && <code className="mt-1 block font-mono text-xs">{job.error.code}</code>}
-          </Notice>
-        )}
+        <JobError job={job} />
         <Facts
           facts={[
             ['Status', <JobStatus key="status" job={job} />],
             ['Organization', <OrganizationName key="organization" id={job.tenant_id} />],
             ['User', <UserLink key="user" tenantId={job.tenant_id} id={job.user_id} email={emails.get(job.user_id)} />],
             ['Key', job.api_key_id === null ? 'None: a session' : <ShortId key="key" id={job.api_key_id} />],
-            ['Model', job.model],
-            ['Endpoint', job.endpoint],
-            ['Submitted', <Time key="created" value={job.created_at} />],
-            ['Started', <Time key="started" value={job.started_at} none={none} />],
-            [
-              'Ended',
-              <Time key="ended" value={job.completed_at ?? job.failed_at ?? job.cancelled_at} none="Not yet" />,
-            ],
+            ['Model', <MonoName key="model" name={job.model} />],
+            ['Endpoint', <MonoName key="endpoint" name={job.endpoint} />],
+            ...timesOf(job),
             ['Attempts', job.attempts],
             ['Worker', job.worker_id === null ? 'None has it' : <ShortId key="worker" id={job.worker_id} />],
           ]}
