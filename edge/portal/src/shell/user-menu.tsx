@@ -1,4 +1,3 @@
-import type { ApiError } from '../api/error.ts';
 import { useApi, useClaims } from '../api/hooks.ts';
 import type { Profile } from '../api/types.ts';
 import { Icon } from '../ui/icons.tsx';
@@ -13,10 +12,9 @@ const icons = { system: 'monitor', light: 'sun', dark: 'moon' } as const;
 export function UserMenu({ profile }: { profile: Profile | undefined }) {
   const api = useApi();
   const claims = useClaims();
-  const toast = useToast();
+  const { complain } = useToast();
   const theme = useTheme();
   const name = [profile?.first_name, profile?.last_name].filter(Boolean).join(' ') || profile?.email || 'Account';
-  const signOut = () => api.signOut().catch((error: ApiError) => toast.complain(error));
   return (
     <div className="border-t border-line p-2">
       <Menu
@@ -46,7 +44,7 @@ export function UserMenu({ profile }: { profile: Profile | undefined }) {
           { label: 'Settings', icon: 'settings', href: '/settings' },
           { label: `Theme: ${names[theme]}`, icon: icons[theme], onSelect: () => setTheme(next[theme]) },
           'line',
-          { label: 'Sign out', icon: 'out', onSelect: () => void signOut() },
+          { label: 'Sign out', icon: 'out', onSelect: () => void api.signOut().catch(complain) },
         ]}
       />
     </div>

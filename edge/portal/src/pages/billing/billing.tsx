@@ -1,5 +1,5 @@
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
-import type { Commitment, Plan, Wallet } from '../../api/types.ts';
+import type { Commitment, CurrentPlan, Wallet } from '../../api/types.ts';
 import { formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { formatDate, formatUtcRange } from '../../format/time.ts';
 import { useSearchParameter } from '../../router/router.ts';
@@ -129,7 +129,7 @@ function Overview() {
 
 /** Says so where calls go on without credit, which a balance of zero makes one doubt. */
 function NoCredit({ owedUsd }: { owedUsd: number }) {
-  const plan = useGet<Plan>('/plan/current');
+  const plan = useGet<CurrentPlan>('/plan/current');
   return (
     <EmptyState icon="card" title="No credit left">
       {owedUsd > 0 && `Your organization owes ${formatUsdExact(owedUsd)}, which the next credit pays first. `}
@@ -167,7 +167,7 @@ const lotColumns: readonly Column<Wallet['lots'][number]>[] = [
 ];
 
 function PlanCard() {
-  const plan = useGet<Plan>('/plan/current');
+  const plan = useGet<CurrentPlan>('/plan/current');
   return (
     <Card title="Plan">
       <Loaded of={plan} skeleton={<Skeleton className="h-39 w-full" />}>

@@ -12,6 +12,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
+import { callsMeeting } from './calls-filtered.ts';
 import { ChainCheck } from './chain-check.tsx';
 import { CreditForm } from './money-forms.tsx';
 import { OrganizationCommitments } from './organization-commitments.tsx';
@@ -40,7 +41,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
             <ButtonLink icon="key" href={`/operator/keys?organization=${data.id}`}>
               Keys
             </ButtonLink>
-            <ButtonLink icon="pulse" href={`/operator/calls?organization=${data.id}`}>
+            <ButtonLink icon="pulse" href={callsMeeting({ organization: data.id })}>
               Calls
             </ButtonLink>
             <ButtonLink icon="job" href={`/operator/jobs?organization=${data.id}`}>

@@ -1,7 +1,8 @@
 import { Status } from '../../ui/badge.tsx';
+import type { Tone } from '../../ui/notice.tsx';
 
 type SendingStatusProps = {
-  tone: Parameters<typeof Status>[0]['tone'];
+  tone: Tone;
   name: string;
   /** Why the last attempt failed. */
   lastError: string | null;

@@ -27,7 +27,7 @@ export const invitationColumns = (path: string): readonly Column<Invitation>[] =
   {
     name: 'Status',
     cell: (invitation) => (
-      <Status tone={tones[invitation.status] ?? 'neutral'}>
+      <Status tone={tones[invitation.status]}>
         <span className="capitalize">{invitation.status}</span>
       </Status>
     ),
