@@ -1,4 +1,5 @@
 import { csvTextCell } from '#shared/csv.ts';
+import { downloadFile } from './download.ts';
 import { plainNumber } from './number.ts';
 
 export type CsvCell = string | number | boolean | null;
@@ -9,17 +10,6 @@ export const csvText = (header: readonly string[], rows: readonly (readonly CsvC
 
 export const downloadCsv = (name: string, header: readonly string[], rows: readonly (readonly CsvCell[])[]): void =>
   downloadFile(name, new Blob([csvText(header, rows)], { type: 'text/csv;charset=utf-8' }));
-
-/** Saves a file. CSV gets a mark that it is UTF-8, without which Excel misreads every letter beyond ASCII. */
-export function downloadFile(name: string, blob: Blob): void {
-  const marked = blob.type.startsWith('text/csv') ? new Blob(['\ufeff', blob], { type: blob.type }) : blob;
-  const address = URL.createObjectURL(marked);
-  const link = document.createElement('a');
-  link.href = address;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(address);
-}
 
 function cell(value: CsvCell): string {
   if (value === null) return '';

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { Query } from '../api/client.ts';
 import { type ApiError, fileOf } from '../api/error.ts';
 import { useApi } from '../api/hooks.ts';
-import { downloadFile } from '../format/csv.ts';
+import { downloadFile } from '../format/download.ts';
 import { Button, type ButtonProps } from './button.tsx';
 import { useToast } from './toast.tsx';
 

@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
 import type { Job } from '../../api/types.ts';
-import { downloadFile } from '../../format/csv.ts';
+import { downloadFile } from '../../format/download.ts';
 import { formatCount } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';

@@ -1,4 +1,4 @@
-import { downloadFile } from '../../format/csv.ts';
+import { downloadFile } from '../../format/download.ts';
 import { Button } from '../../ui/button.tsx';
 import type { AnswerParts } from './answer-parts.ts';
 import { OuterLink } from './answer-text.tsx';

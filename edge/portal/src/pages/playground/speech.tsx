@@ -1,6 +1,6 @@
 import { fileOf } from '../../api/error.ts';
 import { asItIs, useKeptState } from '../../api/kept-state.ts';
-import { downloadFile } from '../../format/csv.ts';
+import { downloadFile } from '../../format/download.ts';
 import { Button } from '../../ui/button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
