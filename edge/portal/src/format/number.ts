@@ -2,6 +2,19 @@ const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 const oneDigit = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
 const plain = new Intl.NumberFormat('en-US', { maximumFractionDigits: 9, useGrouping: false });
+/** By the most decimals that each writes. */
+const usdFormats = Array.from(
+  { length: 10 },
+  (_, digits) =>
+    new Intl.NumberFormat('en-US', {
+      style: 'currency',
+      currency: 'USD',
+      minimumFractionDigits: 2,
+      maximumFractionDigits: Math.max(2, digits),
+      // No minus before zero.
+      signDisplay: 'negative',
+    }),
+);
 const allDigits = new Intl.NumberFormat('en-US', { maximumFractionDigits: 9 });
 
 export const formatCount = (value: number): string => whole.format(value);
@@ -42,16 +55,7 @@ export const formatUsdCompact = (value: number): string =>
 export const formatUsdExact = (value: number): string => usdText(value, 9);
 
 const usdText = (value: number, digitsMax: number): string =>
-  new Intl.NumberFormat('en-US', {
-    style: 'currency',
-    currency: 'USD',
-    minimumFractionDigits: 2,
-    maximumFractionDigits: digitsMax,
-    // No minus before zero.
-    signDisplay: 'negative',
-  })
-    .format(value)
-    .replace('-', '\u2212');
+  usdFormats[digitsMax]!.format(value).replace('-', '\u2212');
 
 /** The change from `before` to `now` as a ratio; null if `before` is zero. */
 export function changeRatio(now: number, before: number): number | null {

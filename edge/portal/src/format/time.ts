@@ -13,7 +13,9 @@ const dateTime = new Intl.DateTimeFormat('en-US', {
   minute: '2-digit',
   hourCycle: 'h23',
 });
-const dateOnly = new Intl.DateTimeFormat('en-US', { year: 'numeric', month: 'short', day: 'numeric' });
+const dateOptions = { year: 'numeric', month: 'short', day: 'numeric' } as const;
+const dateOnly = new Intl.DateTimeFormat('en-US', dateOptions);
+const utcDateOnly = new Intl.DateTimeFormat('en-US', { ...dateOptions, timeZone: 'UTC' });
 
 export const formatDateTime = (iso: string): string => dateTime.format(new Date(iso));
 export const formatDate = (iso: string): string => dateOnly.format(new Date(iso));
@@ -26,9 +28,7 @@ export function formatUtc(iso: string): string {
 
 /** A calendar day in UTC such as a due date, `2026-11-21`, not shifted to the local zone. */
 export function formatUtcDay(day: string): string {
-  return new Intl.DateTimeFormat('en-US', { year: 'numeric', month: 'short', day: 'numeric', timeZone: 'UTC' }).format(
-    new Date(day.length === 10 ? `${day}T00:00:00Z` : day),
-  );
+  return utcDateOnly.format(new Date(day.length === 10 ? `${day}T00:00:00Z` : day));
 }
 
 /** The UTC days from `start` up to `end`, which is not included. */

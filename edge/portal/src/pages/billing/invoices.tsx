@@ -35,12 +35,11 @@ export function Invoices() {
   );
 }
 
+const month = new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric', timeZone: 'UTC' });
+
 /** `November 2026`: each invoice covers one UTC month. */
-export function invoiceMonth(invoice: Pick<Invoice, 'period_start'>): string {
-  return new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric', timeZone: 'UTC' }).format(
-    new Date(invoice.period_start),
-  );
-}
+export const invoiceMonth = ({ period_start }: Pick<Invoice, 'period_start'>): string =>
+  month.format(new Date(period_start));
 
 /** The day by which an invoice is to be paid; a dash for a draft or a voided one. */
 export const dueDay = ({ status, due_date }: Invoice): string =>
