@@ -422,11 +422,20 @@ test('the last answer is asked for again, and the last message is edited, in pla
   expect(await message.inputValue()).toBe('Yes or no?');
   expect(await isFocused(message)).toBe(true);
   await message.fill('Or both?');
+  // It is refused while another page is shown: what was typed meanwhile is the draft.
+  const left = Promise.withResolvers<void>();
+  await page.route('**/api/v1/chat/completions', (route) => left.promise.then(() => route.fallback()));
   await message.press('Enter');
+  await button('Stop').waitFor();
+  await message.fill('A longer draft');
+  await goWithin(page, '/keys');
+  await page.getByRole('heading', { name: 'API keys', level: 1 }).waitFor();
+  left.resolve();
+  await goWithin(page, '/playground');
   await expect.poll(() => message.inputValue()).toBe('Or both?');
   expect(await said()).toEqual(['Yes or no?', 'Yes.']);
   await message.press('Escape');
-  expect(await message.inputValue()).toBe('A draft');
+  expect(await message.inputValue()).toBe('A longer draft');
 
   await answerWithDeltas(page, [{ content: 'Both.' }]);
   await button('Edit').click();
@@ -439,7 +448,7 @@ test('the last answer is asked for again, and the last message is edited, in pla
   await button('Send').click();
   await expect.poll(said).toEqual(['Or both?', 'Both.']);
   expect(sent.map(({ content }) => content)).toEqual(['Or both?']);
-  expect(await message.inputValue()).toBe('A draft');
+  expect(await message.inputValue()).toBe('A longer draft');
   // An answer that is stopped before its first word takes no other one's place.
   await page.route('**/api/v1/chat/completions', () => {});
   await button('Regenerate').click();

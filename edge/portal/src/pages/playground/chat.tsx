@@ -42,10 +42,13 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
     setDraft(null);
     const said = await ask(asked(isEditing ? latest.slice(0, lastOfUser(latest)) : latest, prompt), settings);
     // The next message may already have been begun.
-    if (!said && isEditing) {
-      setDraft(message.current?.value ?? draft);
-      setText(prompt);
-    } else if (!said) setText((begun) => (begun.trim() === '' ? prompt : `${prompt}\n\n${begun}`));
+    if (!said) {
+      setText((begun) => {
+        if (!isEditing) return begun.trim() === '' ? prompt : `${prompt}\n\n${begun}`;
+        setDraft(begun);
+        return prompt;
+      });
+    }
     // Where Stop was is Send, with nothing to send, so whoever was on it continues in the message field.
     if (message.current?.form?.contains(document.activeElement)) message.current.focus();
   };
