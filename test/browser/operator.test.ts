@@ -465,6 +465,9 @@ test('an operator is led from a model to its calls of all organizations, of whic
   // As it is opened from a link to it.
   const again = await asked(() => page.reload());
   expect(String(again.query)).toBe(String(ofDays.query));
+  // A status that there is not narrows nothing, as the page shows it.
+  const ofNone = await asked(() => goWithin(page, '/operator/calls?model=acme%2Fember-2&status=none'));
+  expect(ofNone.query.has('success')).toBe(false);
 
   await goWithin(page, '/operator/models/acme/ember-2');
   const ofDeployment = await asked(() => page.getByRole('link', { name: 'Failed calls' }).first().click());

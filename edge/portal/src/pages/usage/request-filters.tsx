@@ -6,10 +6,11 @@ import { Narrowing } from './narrowing.tsx';
 
 export const outcomeParameter = 'status';
 export const failedOutcome = 'failed';
+const successOutcome = 'success';
 
 /** What the API is asked for by a value of the address; undefined: all. */
 export const successOf = (outcome: string): boolean | undefined =>
-  outcome === '' ? undefined : outcome !== failedOutcome;
+  outcome === failedOutcome ? false : outcome === successOutcome ? true : undefined;
 
 /** What the API is asked for to look up a request by its own id or, as a charge names it, by that of its event, which is a UUID. */
 export const lookUp = (id: string) => (isUuid(id.toLowerCase()) ? { event_id: id } : { request_id: id });
@@ -142,7 +143,7 @@ export const OutcomeFilter = ({ value, onChange, disabled }: OutcomeFilterProps)
     onChange={onChange}
     choices={[
       { value: '', label: 'All statuses' },
-      { value: 'success', label: 'Success' },
+      { value: successOutcome, label: 'Success' },
       { value: failedOutcome, label: 'Failed' },
     ]}
   />
