@@ -61,7 +61,7 @@ export function useCallFilters() {
     outcome: deployment.value === '' ? outcome : { ...outcome, value: failedOutcome },
     days: { value: isLookUp ? { start: '', end: '' } : days, set: setDays },
   };
-  // Of all organizations, or through a deployment, the API lists no more at once: it would refuse a first day without a last one.
+  // Of all organizations, or through a deployment, the API lists no more at once: it would refuse an early day without a last one.
   const isWeek = filters.organization.value === '' || deployment.value !== '';
   /** The filters as the API takes them. */
   const query: Query = isLookUp

@@ -35,7 +35,7 @@ export function OperatorCalls() {
   return (
     <Page
       title="Calls"
-      description="Of any organization: by request id, the x-request-id of the answer, which clients are told to quote, or by what else is known. Without an organization, of at most seven days: the last ones, unless you choose others."
+      description="Of any organization: by request id, the x-request-id of the answer, which clients are told to quote, or by what else is known. Without an organization, of at most seven days: the last ones, or those from or until the day that you choose."
     >
       <div className="flex flex-wrap items-center gap-2">
         <SearchBox label="Request id" />
