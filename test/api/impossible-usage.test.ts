@@ -293,6 +293,27 @@ test('an answer that has more tokens by the own vocabulary than the call allowed
   expect((await storedEvents(2)).map(({ output_tokens }) => output_tokens)).toEqual([50, 50]);
 });
 
+test('an answer of an upstream that does not heed the limit of a call is charged as long as it says, or its pieces tell', async () => {
+  const words = Array.from({ length: 500 }, () => ' word');
+  const usage = { usage: { prompt_tokens: 7, completion_tokens: 500 } };
+  const object = 'chat.completion.chunk';
+  const chunks = words.map((content, at) => ({
+    ...head,
+    object,
+    choices: [{ index: 0, delta: { content }, finish_reason: at === words.length - 1 ? 'length' : null }],
+  }));
+  const answer = { index: 0, message: { ...message, content: words.join('') }, finish_reason: 'length' };
+  for (const [stream, instead] of [
+    [false, whole({ ...head, object: 'chat.completion', choices: [answer] })(usage)],
+    [true, events(...chunks)(usage)],
+    [true, events(...chunks)({})],
+  ] as const) {
+    bench.simulator.next({ instead });
+    await post('/chat/completions', { ...chat, max_tokens: 1, stream })();
+  }
+  expect((await storedEvents(3)).map(({ output_tokens }) => output_tokens)).toEqual([500, 500, 500]);
+});
+
 test.each([
   ['whole', {}, whole({ created: 1, data: Array.from({ length: 1_000 }, () => ({ b64_json: 'AAAA' })) })],
   [

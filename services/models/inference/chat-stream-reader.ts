@@ -81,8 +81,9 @@ export class ChatStreamReader implements AnswerReader {
         // A complete stream is counted as the upstream would have reported it.
         countOutputTokens: async () => {
           const counted = await this.#countOutputTokens();
-          const isPacked = counted > this.#stream.deltas * tokensPerDeltaMax;
-          return Math.max(atLeast, this.#bound.counted(isComplete || isPacked ? counted : this.#stream.deltas));
+          const { deltas } = this.#stream;
+          const isPacked = counted > deltas * tokensPerDeltaMax;
+          return Math.max(atLeast, isComplete || isPacked ? this.#bound.counted(counted, deltas) : deltas);
         },
       }),
       failure: isComplete ? null : (problem ?? failures[outcome]),

@@ -69,9 +69,14 @@ export class UsageBound {
     return used !== null && this.allows(used) ? used : null;
   }
 
-  /** As many output tokens as the gateway counted, in the place of a report: by its vocabulary a text may have more than the call allowed. */
-  counted(outputTokens: number): number {
-    return Math.min(outputTokens, this.#outputTokensAllowed);
+  /**
+   * As many output tokens as the gateway counted, in the place of a report: by its vocabulary a text may have more than the call allowed. But an
+   * upstream may not have heeded that: what it reported itself, or sent in `deltas` of at least a token each, it may have written.
+   */
+  counted(outputTokens: number, deltas = 0): number {
+    const { deployment, reported } = this.disbelieved.at(-1) ?? {};
+    const claimed = deployment === this.deployment ? (reported?.outputTokens ?? 0) : 0;
+    return Math.min(outputTokens, Math.max(this.#outputTokensAllowed, claimed, deltas));
   }
 
   /** The unchanged report, by the same rule. */
