@@ -7,7 +7,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startHoldingBilling } from './budget/holding-billing.ts';
-import { largeWritesMax } from './db/bodies.ts';
+import { largeBodiesAtOnce } from './db/bodies.ts';
 import { SeenRoom } from './db/seen-room.ts';
 import type { HoldingBilling, JobsDeps } from './deps.ts';
 import { jobsService } from './index.ts';
@@ -38,7 +38,7 @@ export async function startJobs(options: {
     database,
     billing: holding.billing,
     metrics: createJobMetrics(registry),
-    largeWrites: pLimit(largeWritesMax),
+    largeWrites: pLimit(largeBodiesAtOnce),
     seenRoom: new SeenRoom(clock),
     wakeWorkers: wakeWorkers(database, logger),
     clock,

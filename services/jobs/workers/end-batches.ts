@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises';
-import pLimit from 'p-limit';
+import pLimit, { type LimitFunction } from 'p-limit';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { isAway } from '#shared/db/errors.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import { type FailureLogger, RepeatedFailures } from '#shared/repeated-failures.ts';
-import { deletedBytesMax, inRowBytesMax, largeWritesMax } from '../db/bodies.ts';
+import { deletedBytesMax, inRowBytesMax, largeBodiesAtOnce } from '../db/bodies.ts';
 import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
 import type { HeldJob, TakenJob } from '../db/take-jobs.ts';
 
@@ -31,15 +31,16 @@ export function createEndBatches(deps: {
   database: Pick<ServiceDatabase, 'pool' | 'query'>;
   shiftMs(): number;
   logger: FailureLogger;
+  /** Limits how many large results are stored at once, with whatever else it limits. */
+  largeBodies?: LimitFunction;
   /** In milliseconds. */
   delay?(ms: number, value: undefined, options: { signal: AbortSignal }): Promise<unknown>;
 }): EndBatches {
-  const { database, shiftMs, logger, delay = setTimeout } = deps;
+  const { database, shiftMs, logger, largeBodies = pLimit(largeBodiesAtOnce), delay = setTimeout } = deps;
   const failures = new RepeatedFailures('storing the results of ended jobs', logger);
   const stopping = new AbortController();
   const { signal } = stopping;
   const waiting: Waiting[] = [];
-  const largeWrites = pLimit(largeWritesMax);
   let isWriting = false;
 
   async function write(): Promise<void> {
@@ -95,7 +96,7 @@ export function createEndBatches(deps: {
     end(job, ending) {
       if (ending.status === JobStatus.COMPLETED && ending.body.byteLength > inRowBytesMax) {
         const write = () => persistently(() => endLargeJob(database, job, ending, shiftMs()));
-        return largeWrites(write).then((wasEnded) => wasEnded ?? false);
+        return largeBodies(write).then((wasEnded) => wasEnded ?? false);
       }
       return new Promise((done) => {
         waiting.push({ job, ending, done });

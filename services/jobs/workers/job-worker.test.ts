@@ -258,6 +258,28 @@ test("a job's request is deleted when it ends, however large", async () => {
   expect([kept.rowCount, bodies.rowCount]).toEqual([0, 0]);
 });
 
+test('large requests that are read slowly leave connections for everything else', async () => {
+  const tenant = { tenantId: uuidv7(), userId: uuidv7() };
+  for (const id of await queueJobs(database, 12, tenant)) {
+    await writeBody(database.pool, { ...tenant, id }, bodyKinds.request, Buffer.alloc(inRowBytesMax + 1, ' '));
+  }
+  await database.pool.query('update jobs set request = null');
+  const slow = await database.pool.connect();
+  await slow.query('begin');
+  await slow.query('lock table job_bodies in access exclusive mode');
+  const worker = new JobWorker(
+    workerDeps(database, () => {}),
+    workerDefaults,
+  );
+  const waiting = async () => (await slow.query('select from pg_locks where not granted')).rowCount!;
+  await waitFor(async () => (await waiting()) >= 4, { description: 'the reading of requests' });
+  expect(await database.query({ text: 'select 1 as one' })).toMatchObject({ rows: [{ one: 1 }] });
+  await slow.query('rollback');
+  slow.release();
+  await waitFor(async () => (await completed()) === 12, { description: 'the end of all' });
+  await worker.close(1_000);
+});
+
 test.each([
   { is: 'runs under none once nothing limits its caller', unlimited: true, leases: 0, allowed: undefined },
   { is: 'runs under new room, which is renewed while it runs', unlimited: false, leases: 1, allowed: 3n },

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import pLimit from 'p-limit';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
@@ -7,7 +8,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { RepeatedFailures } from '#shared/repeated-failures.ts';
 import { returnHold } from '../budget/return-hold.ts';
-import { bodyKinds, readBody } from '../db/bodies.ts';
+import { bodyKinds, largeBodiesAtOnce, readBody } from '../db/bodies.ts';
 import { isLost, requeueJob, saveHold } from '../db/end-jobs.ts';
 import { extendLeases, reclaimLapsed } from '../db/leases.ts';
 import { leaseMs, returnTurn, type TakenJob, takeJobs } from '../db/take-jobs.ts';
@@ -53,6 +54,7 @@ export class JobWorker {
   readonly id = uuidv7();
   readonly #deps: JobWorkerDeps & RunJobDeps;
   readonly #options: JobWorkerOptions;
+  readonly #largeBodies = pLimit(largeBodiesAtOnce);
   readonly #ends: EndBatches;
   readonly #room = new ModelRoom();
   readonly #takings: RepeatedFailures;
@@ -80,7 +82,7 @@ export class JobWorker {
     // A lease outlasts two failures.
     this.#extensions = new RepeatedFailures('extending the leases of running jobs', deps.logger);
     this.#reclaims = new RepeatedFailures('reclaiming the jobs of lost workers', deps.logger);
-    this.#ends = createEndBatches({ ...deps, shiftMs: this.#shiftMs });
+    this.#ends = createEndBatches({ ...deps, shiftMs: this.#shiftMs, largeBodies: this.#largeBodies });
     this.#heartbeat = setInterval(() => void this.keepLeases(), leaseMs / 3);
     this.#takeSoon();
   }
@@ -214,11 +216,12 @@ export class JobWorker {
       const caller = callers.get(callerId) ?? currentCaller(this.#deps, job.caller);
       callers.set(callerId, caller);
       caller.catch(() => {});
-      const body = async () => job.request ?? readBody(this.#deps.database.pool, job, bodyKinds.request);
       // If a job came back to this same worker, its former run ends first.
       const former = this.#runs.get(job.id);
       former?.leave.abort();
       const leave = new AbortController();
+      const readLarge = () => readBody(this.#deps.database.pool, job, bodyKinds.request, leave.signal);
+      const body = async () => job.request ?? this.#largeBodies(readLarge);
       const run: Run = { job, leave, done: Promise.resolve(former?.done) };
       this.#runs.set(job.id, run);
       run.done = run.done
