@@ -16,8 +16,9 @@ export type JobsDeps = {
   database: ServiceDatabase;
   billing: HoldingBilling;
   metrics: JobMetrics;
-  /** Limits concurrent writes of large bodies: the others wait here instead of taking all connections. */
+  /** Limit concurrent writes and reads of large bodies: the others wait here instead of taking all connections. */
   largeWrites: LimitFunction;
+  largeReads: LimitFunction;
   seenRoom: SeenRoom;
   /** Tells the workers that a job waits. */
   wakeWorkers(): void;

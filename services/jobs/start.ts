@@ -39,6 +39,7 @@ export async function startJobs(options: {
     billing: holding.billing,
     metrics: createJobMetrics(registry),
     largeWrites: pLimit(largeBodiesAtOnce),
+    largeReads: pLimit(largeBodiesAtOnce),
     seenRoom: new SeenRoom(clock),
     wakeWorkers: wakeWorkers(database, logger),
     clock,

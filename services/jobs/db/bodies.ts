@@ -13,7 +13,7 @@ type BodyKind = (typeof bodyKinds)[keyof typeof bodyKinds];
  */
 export const inRowBytesMax = 64 * 1024;
 
-/** How many larger ones are written or read at once: on less than half of the connections, so that everything else finds one. */
+/** How many larger ones are written or read at once: each on less than half of the connections, so that everything else finds one. */
 export const largeBodiesAtOnce = 4;
 
 /** The size of a part: as much as a statement can carry without holding anybody up. */

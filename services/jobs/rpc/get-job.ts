@@ -6,8 +6,10 @@ import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { noSuchJob, ownerOf, requiredJobId } from './caller.ts';
 
+type ReadDeps = Pick<JobsDeps, 'database' | 'largeReads' | 'clock'>;
+
 export const getJob =
-  (deps: Pick<JobsDeps, 'database' | 'clock'>): JobsRpc<'getJob'> =>
+  (deps: ReadDeps): JobsRpc<'getJob'> =>
   async ({ jobId, resultBytesMax }, context) => {
     const { tenantId, userId } = ownerOf(context);
     const { signal } = context;
@@ -16,7 +18,7 @@ export const getJob =
 
 /** One of a user's own jobs, with its result unless that is larger than the caller accepts; 0 accepts all. */
 export async function readJob(
-  { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
+  { database, largeReads, clock }: ReadDeps,
   job: { tenantId: string; userId: string; id: string },
   { resultBytesMax = 0n, signal }: { resultBytesMax?: bigint; signal?: AbortSignal } = {},
 ): Promise<Job> {
@@ -37,7 +39,7 @@ export async function readJob(
     message.resultLeftOutBytes = bytes;
     return message;
   }
-  const body = row.result ?? (await readBody(database.pool, job, bodyKinds.result, signal));
+  const body = row.result ?? (await largeReads(() => readBody(database.pool, job, bodyKinds.result, signal)));
   message.result = create(JobResultSchema, { contentType, body });
   return message;
 }

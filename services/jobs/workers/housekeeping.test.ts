@@ -1,5 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import pLimit from 'p-limit';
 import { beforeEach, expect, test } from 'vitest';
 import { ReleaseHoldResponseSchema, SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
@@ -14,13 +15,14 @@ import { publicJobId, uuidv7 } from '#shared/ids.ts';
 import { createTestDatabase, rowsOf } from '../../../test/support/postgres.ts';
 import { silentLogger } from '../../../test/support/silent-logger.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { inRowBytesMax } from '../db/bodies.ts';
+import { inRowBytesMax, largeBodiesAtOnce } from '../db/bodies.ts';
 import { jobsRead, openJobsDatabase, ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { readJob } from '../rpc/get-job.ts';
 import { removeExpired, renewHolds, returnHolds, startHousekeeping } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
 const { database } = await ownJobsDatabase();
+const largeReads = pLimit(largeBodiesAtOnce);
 beforeEach(() => database.pool.query('delete from jobs'));
 
 const later = (ms: number) => ({ now: () => Date.now() + ms, monotonic: () => performance.now() + ms });
@@ -75,26 +77,28 @@ test('a result is complete for 24 hours, in the row of its job or in parts, and 
   const almost = later(dayMs - 60_000);
   expect(await removeExpired({ database, clock: almost })).toBe(0);
   for (const [index, id] of ids.entries()) {
-    const { result } = await readJob({ database, clock: almost }, { ...tenant, id });
+    const { result } = await readJob({ database, largeReads, clock: almost }, { ...tenant, id });
     expect(result?.body.byteLength).toBe(sizes[index]);
   }
 
   const [waiting] = await queueJobs(database, 1, tenant);
   const over = later(dayMs + 1_000);
   // Nobody sees it any more, whenever it is removed.
-  await expect(readJob({ database, clock: over }, { ...tenant, id: ids[2]! })).rejects.toThrow();
+  await expect(readJob({ database, largeReads, clock: over }, { ...tenant, id: ids[2]! })).rejects.toThrow();
   expect(await removeExpired({ database, clock: over })).toBe(3);
   expect(await count('job_bodies')).toBe(0);
   expect(await keptBytes()).toBe(0);
   // A job that has not ended does not expire.
-  expect((await readJob({ database, clock: over }, { ...tenant, id: waiting! })).id).toBe(publicJobId(waiting!));
+  expect((await readJob({ database, largeReads, clock: over }, { ...tenant, id: waiting! })).id).toBe(
+    publicJobId(waiting!),
+  );
 });
 
 test('the room of a job that has ended is no longer renewed', async () => {
   const id = await endWith(1, `update jobs set hold_expires_at = now()`);
   const billing = { settle: () => Promise.reject(new Error('nothing is to be renewed')) } as never;
   expect(await renewHolds({ database, billing, clock: later(0) })).toBe(0);
-  expect((await readJob({ database, clock: later(0) }, { ...tenant, id })).result?.body.byteLength).toBe(1);
+  expect((await readJob({ database, largeReads, clock: later(0) }, { ...tenant, id })).result?.body.byteLength).toBe(1);
 });
 
 test('the room of a waiting job is renewed once ten minutes of its hour are over, so that it outlasts an outage of Billing', async () => {
