@@ -29,6 +29,7 @@ test('whoever came first may always continue, and others while at least a third 
 });
 
 const clock = new ManualClock(0);
+const attempts = { free() {} };
 const journal = {
   healthy: true,
   begin() {},
@@ -90,7 +91,7 @@ function answer(room: AnswerRoom, userId: string, { isAnswer = true, streamed = 
   const upstream = { redact: (text: string) => text };
   const answered = { exchange, reader, head, upstream };
   const metered = meteredBy(userId);
-  const delivery = new Delivery({ clock, answerRoom: room }, { answered, metered, admitted, signal });
+  const delivery = new Delivery({ clock, answerRoom: room }, { answered, attempts, metered, admitted, signal });
   void send();
   const given = delivery.next();
   return { exchange, sent, delivery, given, signal };
@@ -184,7 +185,7 @@ test('an answer that cannot be counted ends all the same, and is charged what wa
   const signal = { aborted: false };
   const delivery = new Delivery(
     { clock, answerRoom: new AnswerRoom(mebibyte) },
-    { answered, metered, admitted, signal },
+    { answered, attempts, metered, admitted, signal },
   );
   exchange.onData(Buffer.from('data: {"type":"delta","delta":"a"}\n\ndata: {"type":"delta","delta":"b"}\n\n'));
   await delivery.next();
@@ -194,4 +195,33 @@ test('an answer that cannot be counted ends all the same, and is charged what wa
   expect(error).toMatchObject({ message: 'no vocabulary' });
   await delivery.abandon(internalError(error));
   expect([metered.ended, isStopped, metered.event.outputTokens]).toEqual([true, true, 2]);
+});
+
+test('a deployment has room for the next call while what it answered is still counted', async () => {
+  const exchange = new PulledExchange();
+  exchange.attach({ pause() {}, resume() {}, abort() {} });
+  const counting = Promise.withResolvers<object>();
+  const counted = () => counting.promise;
+  const reader = new WholeAnswerReader((body) => ({ forward: [body], reported: null, counted }));
+  const head = { status: 200, header: () => undefined };
+  const answered = { exchange, reader, head, upstream: { redact: (text: string) => text } };
+  const admitted = { model: 'images', retirement: undefined, rateLimit: undefined };
+  const freed: unknown[] = [];
+  const delivery = new Delivery(
+    { clock, answerRoom: new AnswerRoom(mebibyte) },
+    {
+      answered,
+      attempts: { free: (verdict) => freed.push(verdict) },
+      metered: meteredBy('user'),
+      admitted,
+      signal: { aborted: false },
+    },
+  );
+  exchange.onData(Buffer.from('{}'));
+  exchange.onEnd();
+  const given = delivery.next();
+  await nextTurn();
+  expect(freed).toEqual([{ kind: 'good' }]);
+  counting.resolve({});
+  expect((await given)!.end!.success).toBe(true);
 });

@@ -147,14 +147,26 @@ export class Attempts implements CancelListener {
     if (!goesOn) throw error;
   }
 
-  /** The call is over; a running exchange is aborted. `verdict` is what its answer says about the deployment. */
-  finish(verdict: Verdict): void {
-    this.#signal.removeEventListener('abort', this);
-    const deployment = this.#running?.deployment;
+  /**
+   * The upstream has said its answer, or will not: its deployment is free for the next call, whatever is still to be done for this one.
+   * `verdict` is what the answer says about it. Does nothing the second time.
+   */
+  free(verdict: Verdict): void {
+    const running = this.#running;
+    if (running === null || running.isFree) return;
+    running.isFree = true;
+    const { deployment, run } = running;
     // Not decided by the head alone, since an error may follow it.
-    if (verdict.kind === 'good' && deployment !== undefined && this.#refusedFields.has(deployment)) {
+    if (verdict.kind === 'good' && this.#refusedFields.has(deployment)) {
       deployment.refusedFields = this.#refusedBy(deployment);
     }
+    run.end(verdict);
+  }
+
+  /** The call is over; a running exchange is aborted. `verdict` is as for `free`, if that was not called. */
+  finish(verdict: Verdict): void {
+    this.#signal.removeEventListener('abort', this);
+    this.free(verdict);
     this.#stop(verdict);
   }
 
@@ -170,7 +182,7 @@ export class Attempts implements CancelListener {
     this.#totalTimeoutMs = Math.max(this.#totalTimeoutMs, totalTimeoutMs);
     const leftMs = this.#startedMs + this.#totalTimeoutMs - performance.now();
     const timer = setTimeout(() => exchange.expire(), Math.min(totalTimeoutMs, leftMs));
-    const running = { exchange, timer, run: deployment.start(), deployment, refusedFields };
+    const running = { exchange, timer, run: deployment.start(), isFree: false, deployment, refusedFields };
     this.#running = running;
     this.#head = null;
     this.#metered.deploymentId = deployment.id;
@@ -194,11 +206,11 @@ export class Attempts implements CancelListener {
 
   #stop(verdict: Verdict): void {
     if (this.#running === null) return;
-    const { exchange, timer, run } = this.#running;
+    const { exchange, timer, run, isFree } = this.#running;
     this.#running = null;
     clearTimeout(timer);
     exchange.abort();
-    run.end(verdict);
+    if (!isFree) run.end(verdict);
   }
 
   async #outcome(
@@ -247,6 +259,8 @@ type Running = {
   exchange: PulledExchange;
   timer: NodeJS.Timeout;
   run: Run;
+  /** Whether the run has ended. */
+  isFree: boolean;
   deployment: DeploymentRuntime;
   /** The fields without which it was asked. */
   refusedFields: ReadonlySet<AddedField>;

@@ -8,7 +8,7 @@ import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { allMeasures, type Measures, noMeasures } from '../domain/price.ts';
 import { failureOf, type MeteredCall } from '../metering/metered-call.ts';
 import type { AnswerRoom, AnswerShare } from './answer-room.ts';
-import type { Answered } from './attempts.ts';
+import type { Answered, Attempts } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import { type AdmittedHead, answerEnd, answerHead, answerPart } from './messages.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
@@ -28,6 +28,7 @@ export class Delivery {
   /** What broke the answer off; null: nothing did. */
   failure: FailedAttempt | null = null;
   readonly #answered: Answered;
+  readonly #attempts: Pick<Attempts, 'free'>;
   readonly #exchange: PulledExchange;
   readonly #reader: AnswerReader;
   readonly #metered: MeteredCall;
@@ -46,6 +47,7 @@ export class Delivery {
     { clock, answerRoom }: { clock: Clock; answerRoom: AnswerRoom },
     options: {
       answered: Answered;
+      attempts: Pick<Attempts, 'free'>;
       metered: MeteredCall;
       admitted: AdmittedHead;
       signal: Pick<Cancellation, 'aborted'>;
@@ -54,6 +56,7 @@ export class Delivery {
     const { answered, metered } = options;
     const { exchange, reader } = answered;
     this.#answered = answered;
+    this.#attempts = options.attempts;
     this.#exchange = exchange;
     this.#reader = reader;
     this.#metered = metered;
@@ -81,6 +84,7 @@ export class Delivery {
     if (this.#metered.ended) return;
     this.failure = failedBy(error);
     this.#exchange.abort();
+    this.#attempts.free(this.verdict);
     const used = await this.#usedSoFar();
     const failure = failureOf(error);
     if (this.#unsentHead === undefined && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
@@ -143,6 +147,7 @@ export class Delivery {
       this.close();
       return null;
     }
+    this.#attempts.free(this.verdict);
     const measured = measuresOfEnd(end);
     const used = measured instanceof Promise ? await measured : measured;
     await this.#metered.end({ success: true, status: statusOk, errorCode: '', used });
@@ -193,10 +198,11 @@ export class Delivery {
       this.close();
       return null;
     }
+    if (error === null) this.#metered.firstByte();
+    this.#attempts.free(this.verdict);
     const isFree = error !== null && (nothingSent || this.#isWordless(end));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
     const outcome = error === null ? { success: true, errorCode: '' } : failureOf(error);
-    if (error === null) this.#metered.firstByte();
     await this.#metered.end({ ...outcome, status: error !== null && nothingSent ? statusOf(error) : statusOk, used });
     // Before the first byte a failure still has a status of its own. After it, raw bytes cannot say that something failed: the connection
     // must break, so that nobody takes them for a complete answer.

@@ -87,7 +87,7 @@ export const invoke = (deps: InvokeDeps) =>
         rateLimit: rate === null ? undefined : rateLimitState(rate.reading),
       };
       for (;;) {
-        delivery ??= new Delivery(deps, { answered, metered, admitted, signal: cancellation });
+        delivery ??= new Delivery(deps, { answered, attempts, metered, admitted, signal: cancellation });
         let part = await delivery.next();
         if (part === null) {
           const { failure } = delivery;
@@ -95,8 +95,6 @@ export const invoke = (deps: InvokeDeps) =>
           answered = await attempts.answeredElsewhere(failure!);
           continue;
         }
-        // Its deployment is done with it, however long the caller takes.
-        if (part.end !== undefined) attempts.finish(delivery.verdict);
         while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {
           yield answerPart(part.body.subarray(0, remoteBodyBytesMax), part.head, undefined);
           part = answerPart(part.body.subarray(remoteBodyBytesMax), undefined, part.end);
