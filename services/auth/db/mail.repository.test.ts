@@ -31,7 +31,7 @@ test('claiming reads only the mails that it takes, those that people wait for fi
       const [read] = await em.execute<{ rows: number }[]>(
         `select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = 'mails'`,
       );
-      return { kinds: mails.map(({ kind }) => kind).toSorted(), rowsRead: read!.rows };
+      return { kinds: mails.map(({ mail }) => mail.kind).toSorted(), rowsRead: read!.rows };
     });
 
   await queue(database, 'password_reset', 3, '2031-01-01T00:00:00Z');

@@ -53,26 +53,29 @@ export async function mailsWaiting(database: Pick<ServiceDatabase, 'query'>, now
 
 /**
  * Claims mails that are due, so that no other replica sends them for `leaseMs`; if the sender dies, they can be claimed again after that.
- * Mails that people are waiting for come first: thousands of reminders may have been due for hours.
+ * Mails that people are waiting for come first: thousands of reminders may have been due for hours. `failure` is what the last try said, of
+ * which a claimed mail itself knows nothing.
  */
 export async function claimDueMails(
   em: SqlEntityManager,
   { now, leaseMs, limit }: { now: Date; leaseMs: number; limit: number },
-): Promise<MailRow[]> {
-  const claimed = await em.execute<{ id: string }[]>(
+): Promise<{ mail: MailRow; failure: string }[]> {
+  const claimed = await em.execute<{ id: string; failure: string }[]>(
     `with awaited as (
-       select id from mails where status = ? and ${isAwaited} and next_attempt_at <= ?
+       select id, last_error from mails where status = ? and ${isAwaited} and next_attempt_at <= ?
        order by next_attempt_at limit ${limit} for update skip locked),
      others as (
-       select id from mails where status = ? and not ${isAwaited} and next_attempt_at <= ?
+       select id, last_error from mails where status = ? and not ${isAwaited} and next_attempt_at <= ?
        order by next_attempt_at limit ${limit} for update skip locked)
      update mails set attempts = attempts + 1, next_attempt_at = ?, last_error = ''
-     where id in (
-       select id from (select id, 1 as turn from awaited union all select id, 2 from others) as due order by turn limit ${limit})
-     returning id`,
+     from (
+       select * from (select *, 1 as turn from awaited union all select *, 2 from others) as due order by turn limit ${limit}) as due
+     where mails.id = due.id returning mails.id, due.last_error as failure`,
     [MailStatus.QUEUED, now, MailStatus.QUEUED, now, new Date(now.getTime() + leaseMs)],
   );
-  return em.find(MailEntity, { id: { $in: claimed.map(({ id }) => id) } }, { orderBy: { id: 'asc' } });
+  const failures = new Map(claimed.map(({ id, failure }) => [id, failure]));
+  const mails = await em.find(MailEntity, { id: { $in: [...failures.keys()] } }, { orderBy: { id: 'asc' } });
+  return mails.map((mail) => ({ mail, failure: failures.get(mail.id)! }));
 }
 
 /** Drops queued mails whose link no longer works. One that is being sent may still arrive. */

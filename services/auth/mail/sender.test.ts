@@ -420,6 +420,16 @@ test('a stale mail, and one to someone who left, is dropped, and the outbox says
   await fixture.auth.sendMail({ mails: [mail('left', nobody)] }, asService('models'));
   await statusIs(fixture, MailStatus.DROPPED);
   await droppedFor('no longer active');
+  // What kept it from being sent in time is still told.
+  server.refusals.push({ responseCode: 451, message: 'greylisted' });
+  await fixture.auth.sendMail(
+    { mails: [mail('late', { expiresAt: timestampFromMs(clock.now() + 60_000) })] },
+    asService('models'),
+  );
+  await droppedFor('greylisted');
+  clock.advance(120_000);
+  await droppedFor('it has expired');
+  await droppedFor('greylisted');
   expect(server.received).toHaveLength(0);
 });
 

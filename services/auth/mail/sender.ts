@@ -49,11 +49,11 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
     const claim = { now: new Date(clock.now()), leaseMs: claimMs, limit: connectionsMax };
     const mails = await transaction(database, (em) => claimDueMails(em, claim));
     const failures = await Promise.all(
-      mails.map((mail) =>
+      mails.map((claimed) =>
         // A failing one does not end the round: otherwise others would be claimed while its neighbour holds a connection.
-        handle(mail, signal).catch((err) => {
+        handle(claimed, signal).catch((err) => {
           logger.warn(
-            { err, mailId: mail.id },
+            { err, mailId: claimed.mail.id },
             'an email could not be processed; it is tried again when its claim ends',
           );
           return null;
@@ -65,12 +65,16 @@ export function startMailSender(deps: Deps, lastMsMax = lastSendingMs): { close(
   };
 
   /** Returns why the mail server did not take it; null: it did, or was not asked. */
-  const handle = async (mail: MailRow, signal: AbortSignal): Promise<SendingError | null> => {
-    const lastError = await reasonToDrop(mail);
-    if (lastError !== null) {
+  const handle = async (
+    { mail, failure }: { mail: MailRow; failure: string },
+    signal: AbortSignal,
+  ): Promise<SendingError | null> => {
+    const reason = await reasonToDrop(mail);
+    if (reason !== null) {
+      const lastError = failure === '' ? reason : `${reason} The last try failed: ${failure}`;
       const { id: mailId, kind, attempts } = mail;
       // This claim counted as one.
-      if (attempts > 1) logger.warn({ mailId, kind, attempts: attempts - 1, lastError }, 'an email was dropped');
+      if (attempts > 1) logger.warn({ mailId, kind, attempts: attempts - 1, reason }, 'an email was dropped');
       await settle(mail, { status: MailStatus.DROPPED, lastError });
       return null;
     }

@@ -139,7 +139,7 @@ export type Mail = Message<"modelgateway.auth.v1.Mail"> & {
   attempts: number;
 
   /**
-   * What the last failed try said, or why the mail was dropped; empty when there is neither.
+   * Why the mail was dropped, and what the last failed try said; empty when there is neither.
    *
    * @generated from field: string last_error = 5;
    */
