@@ -330,6 +330,10 @@ test('a picture is drawn by what is written, and saved; a refusal is told, and a
   await picture.getByRole('img').waitFor();
   expect(troubles).toEqual([]);
   await page.unroute('**/api/v1/images/generations');
+  await page.route('**/api/v1/images/generations', (route) => route.fulfill({ json: { data: [] } }));
+  await draw.click();
+  await picture.getByText('The answer has no picture.').waitFor();
+  await page.unroute('**/api/v1/images/generations');
   await page.getByLabel('Size').fill('1x1');
   await draw.click();
   await page.getByRole('alert').getByText("Invalid value for 'size'").waitFor();

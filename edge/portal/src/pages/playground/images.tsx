@@ -72,6 +72,7 @@ export function Images({ model, onModelGone }: { model: string; onModelGone: () 
               {ended.answer.prompt}
             </p>
             <AnswerImages images={ended.answer.images} />
+            {ended.answer.images.length === 0 && <p className="text-sm text-soft">The answer has no picture.</p>}
             <p className="text-xs text-faint">{ended.note}</p>
           </>
         )}
