@@ -79,7 +79,9 @@ const columns: readonly Column<ListedOrganization>[] = [
         </Link>
         <span className="flex flex-wrap gap-x-2 text-xs text-faint">
           <ShortId id={row.id} />
-          <Time value={row.created_at} />
+          <span>
+            created <Time value={row.created_at} />
+          </span>
         </span>
       </>
     ),
