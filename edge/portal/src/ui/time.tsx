@@ -14,7 +14,6 @@ export function Time({
   relative?: boolean;
   none?: string;
 }) {
-  const now = useNow();
   if (value == null) return <span className="text-faint">{none}</span>;
   return (
     <time
@@ -22,7 +21,9 @@ export function Time({
       title={relative ? `${formatDateTime(value)} · ${formatUtc(value)}` : formatUtc(value)}
       className="tabular min-[22rem]:whitespace-nowrap"
     >
-      {relative ? formatRelative(value, now) : formatDateTime(value)}
+      {relative ? <FromNow value={value} /> : formatDateTime(value)}
     </time>
   );
 }
+
+const FromNow = ({ value }: { value: string }) => formatRelative(value, useNow());
