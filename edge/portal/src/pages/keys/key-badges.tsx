@@ -35,6 +35,11 @@ export function ExpiryBadge({ apiKey }: { apiKey: ApiKey }) {
   );
 }
 
+/** The only scope of a key, or how many it has, with all of them on hover. */
+export const ScopesBadge = ({ scopes }: Pick<ApiKey, 'scopes'>) => (
+  <Badge title={scopes.join('\n')}>{scopes.length === 1 ? scopes[0] : `${scopes.length} scopes`}</Badge>
+);
+
 /** What a key is restricted to: models, addresses and spend. */
 export function RestrictionBadges({ apiKey, none = null }: { apiKey: ApiKey; none?: ReactNode }) {
   const models = apiKey.model_allowlist ?? [];

@@ -4,7 +4,6 @@ import type { ApiKey, KeyList } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
-import { Badge } from '../../ui/badge.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -17,7 +16,7 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CreateKeyDialog } from './create-key.tsx';
-import { ExpiryBadge, KeyStatus, RestrictionBadges, statusOf } from './key-badges.tsx';
+import { ExpiryBadge, KeyStatus, RestrictionBadges, ScopesBadge, statusOf } from './key-badges.tsx';
 import { type KeyDialog, KeyDialogs } from './key-dialogs.tsx';
 
 export function Keys() {
@@ -139,11 +138,7 @@ function columnsOf(open: (dialog: KeyDialog) => void): readonly Column<ApiKey>[]
     {
       name: 'Scopes',
       sortBy: (key) => key.scopes.length,
-      cell: (key) => (
-        <Badge title={key.scopes.join('\n')}>
-          {key.scopes.length === 1 ? key.scopes[0] : `${key.scopes.length} scopes`}
-        </Badge>
-      ),
+      cell: (key) => <ScopesBadge scopes={key.scopes} />,
     },
     {
       name: 'Restrictions',

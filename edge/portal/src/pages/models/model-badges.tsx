@@ -3,6 +3,7 @@ import { daysUntil, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Time } from '../../ui/time.tsx';
+import { operationName } from './operations.ts';
 import { priceSummary } from './prices.ts';
 
 /** "Retiring" from the announcement on; a countdown only once there is a date (service.md, Model retirement). */
@@ -35,6 +36,17 @@ export function RetirementSentence({
       )}{' '}
       {replacement_model_name === null ? retirement_note : `Use ${replacement_model_name} instead.`}
     </>
+  );
+}
+
+/** What a model can do. */
+export function OperationBadges({ model }: { model: Pick<Model, 'operations'> }) {
+  return (
+    <span className="flex flex-wrap gap-1">
+      {model.operations.map((operation) => (
+        <Badge key={operation}>{operationName(operation)}</Badge>
+      ))}
+    </span>
   );
 }
 

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { Model } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
-import { Badge, Status } from '../../ui/badge.tsx';
+import { Status } from '../../ui/badge.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card, Facts, Figures } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
@@ -14,7 +14,7 @@ import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
 import { kindFor } from '../playground/kinds.ts';
 import { LanguageChoice } from './language-choice.tsx';
-import { RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
+import { OperationBadges, RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName } from './operations.ts';
 import { priceLines } from './prices.ts';
 import { type Language, snippet } from './snippets.ts';
@@ -98,14 +98,7 @@ function Details({ model }: { model: Model }) {
             facts={[
               ['Made by', model.owned_by],
               ['Status', <ServingStatus key="status" model={model} />],
-              [
-                'Operations',
-                <span key="operations" className="flex flex-wrap gap-1">
-                  {model.operations.map((operation) => (
-                    <Badge key={operation}>{operationName(operation)}</Badge>
-                  ))}
-                </span>,
-              ],
+              ['Operations', <OperationBadges key="operations" model={model} />],
               ['Context window', model.context_window ? `${formatCount(model.context_window)} tokens` : '—'],
               ['Longest answer', model.max_output_tokens ? `${formatCount(model.max_output_tokens)} tokens` : '—'],
               ['Added', <Time key="added" value={new Date(model.created * 1000).toISOString()} />],

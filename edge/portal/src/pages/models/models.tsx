@@ -10,7 +10,7 @@ import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { PriceSummary, RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
+import { OperationBadges, PriceSummary, RetirementSentence, RetiringBadge, ServingStatus } from './model-badges.tsx';
 import { operationName, operations } from './operations.ts';
 import { refetchIntervalMs } from './use-models.ts';
 
@@ -93,16 +93,7 @@ const columns: readonly Column<Model>[] = [
       </div>
     ),
   },
-  {
-    name: 'Operations',
-    cell: (model) => (
-      <span className="flex flex-wrap gap-1">
-        {model.operations.map((operation) => (
-          <Badge key={operation}>{operationName(operation)}</Badge>
-        ))}
-      </span>
-    ),
-  },
+  { name: 'Operations', cell: (model) => <OperationBadges model={model} /> },
   {
     name: 'Context',
     end: true,

@@ -18,7 +18,7 @@ import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { KeyStatus, RestrictionBadges } from '../keys/key-badges.tsx';
+import { KeyStatus, RestrictionBadges, ScopesBadge } from '../keys/key-badges.tsx';
 import { callsOfKey } from './calls-filtered.ts';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName, useOrganizationName } from './organization-name.tsx';
@@ -111,9 +111,7 @@ const columnsOf = ({ emails, onLimit, onRevoke }: ColumnsOptions): readonly Colu
     cell: (key) => (
       <span className="grid justify-items-start gap-1">
         <span className="capitalize">{key.key_type}</span>
-        <Badge title={key.scopes.join('\n')}>
-          {key.scopes.length === 1 ? key.scopes[0] : `${key.scopes.length} scopes`}
-        </Badge>
+        <ScopesBadge scopes={key.scopes} />
       </span>
     ),
   },

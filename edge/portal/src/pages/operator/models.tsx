@@ -8,8 +8,7 @@ import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox, useSearch } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { PriceSummary, RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
-import { operationName } from '../models/operations.ts';
+import { OperationBadges, PriceSummary, RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
 import { priceAt } from '../models/prices.ts';
 import { ModelDialog } from './model-dialog.tsx';
 import type { AdminModel } from './types.ts';
@@ -69,16 +68,7 @@ const columns: readonly Column<AdminModel>[] = [
       </div>
     ),
   },
-  {
-    name: 'Operations',
-    cell: (model) => (
-      <span className="flex flex-wrap gap-1">
-        {model.operations.map((one) => (
-          <Badge key={one}>{operationName(one)}</Badge>
-        ))}
-      </span>
-    ),
-  },
+  { name: 'Operations', cell: (model) => <OperationBadges model={model} /> },
   {
     name: 'Deployments',
     end: true,
