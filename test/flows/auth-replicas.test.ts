@@ -222,6 +222,39 @@ test.each([
   },
 );
 
+test('a leaked JWT_PRIVATE_KEY is ended, with every session, once another has taken its place, and not before', async () => {
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  await using database = await createTestDatabase();
+  const withKey = () => startTestAuth({ database, clock, jwtPrivateKey: newPrivateKey() });
+  const rotate = (fixture: TestAuth, request: { compromised?: boolean; idempotencyKey?: string }) =>
+    fixture.auth.rotateSigningKey(request, operatorOf(fixture));
+  const refused = (rotation: Promise<unknown>) =>
+    expect(rotation).rejects.toMatchObject({
+      reason: ErrorReason.CONFLICT,
+      message: expect.stringContaining('change that variable'),
+    });
+  await using leaked = await withKey();
+  const before = await login(leaked);
+  await refused(rotate(leaked, { compromised: true }));
+
+  await using renewed = await withKey();
+  await refused(rotate(renewed, {}));
+  const request = { compromised: true, idempotencyKey: 'leaked' };
+  const { signingKeys } = await rotate(renewed, request);
+  const after = await login(renewed);
+  expect(signingKeys.map(({ kid }) => kid)).toEqual([kidOf(after.accessToken)]);
+  const refresh = ({ refreshToken }: { refreshToken: string }) => renewed.auth.refresh({ refreshToken }, anonymous());
+  await expect(refresh(before)).rejects.toMatchObject({ reason: ErrorReason.INVALID_TOKEN });
+  // A repeat ends nothing that began since.
+  await rotate(renewed, request);
+  await refresh(after);
+
+  // Long after a change, it is the present key that leaked.
+  await using next = await withKey();
+  clock.advance(25 * 3_600_000);
+  await refused(rotate(next, { compromised: true }));
+});
+
 test.each([
   ['no key at all', 'nonsense'],
   [

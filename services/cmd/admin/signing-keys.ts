@@ -14,7 +14,8 @@ export const signingKeyCommands: readonly AdminCommand[] = [
   {
     name: 'signing-keys rotate',
     usage: '[--compromised] [--idempotency-key text]',
-    summary: 'Replaces the key that signs session tokens. With --compromised, every session ends at once.',
+    summary:
+      'Replaces the key that signs session tokens. With --compromised, every session ends at once; a JWT_PRIVATE_KEY is replaced first.',
     options: { ...idempotencyOptions, compromised: { type: 'boolean' } },
     async run({ auth, asOperator }, args) {
       const request = { compromised: args.values.compromised === true, idempotencyKey: idempotencyKeyOf(args) };

@@ -67,7 +67,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Rotate the signing key',
         description:
-          'The new key signs once every process knows it; tokens signed with the old one stay valid. With `compromised`, no older key is accepted any more, so every session ends at once.',
+          'The new key signs once every process knows it; tokens signed with the old one stay valid. With `compromised`, no older key is accepted any more, so every session ends at once. A key from JWT_PRIVATE_KEY is replaced there: then `compromised` ends the one before it, within a day.',
         idempotent: true,
         response: { 200: signingKeysSchema },
         body: nullable(onlyFields({ compromised: Type.Optional(Type.Boolean()) })),
