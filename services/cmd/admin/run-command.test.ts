@@ -1,4 +1,7 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
+import { createServer } from 'node:tls';
 import { create } from '@bufbuild/protobuf';
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -9,6 +12,7 @@ import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#sha
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { selfSignedCertificate } from '../../../test/support/certificate.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
 import { asTableOwner, atOnce, operatorOf } from '../../../test/support/people.ts';
@@ -74,6 +78,24 @@ test('an operator is told which of several services is unreachable, and not to s
   );
   const adminListUsers = () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded.'));
   expect(await withAuth({ ...auth.auth, adminListUsers })).toBe('The gateway is overloaded.\n');
+});
+
+test('an operator is told which variable is missing to reach a gateway that speaks TLS', async () => {
+  const server = createServer(selfSignedCertificate()).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const answerAt = async (url: string) => {
+    const transport = createRpcClientTransport({ url, tokens: testTokens('admin') });
+    const users = createRpcClient(AuthService, transport);
+    const { stderr } = await runCommand(commands, ['users', 'list'], () => ({ ...context(), auth: users }));
+    transport.close();
+    return stderr;
+  };
+  expect(await answerAt(`http://127.0.0.1:${port}`)).toContain(', or RPC_TLS_CERT and RPC_TLS_KEY to its own: it may');
+  expect(await answerAt(`https://127.0.0.1:${port}`)).toContain(
+    ', or NODE_EXTRA_CA_CERTS to a file with the authority',
+  );
+  server.close();
 });
 
 test('an organization is renamed, given a quota, and its invitation delivered from a shell', async () => {

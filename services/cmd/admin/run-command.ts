@@ -116,10 +116,19 @@ function textFor(error: GatewayError, { services }: AdminContext): string {
   // An error from a service has no internal text here: the service runs, and is where it was expected.
   const { internal } = error.details;
   if (error.reason === ErrorReason.OVERLOADED && internal !== undefined)
-    return `A part of the gateway could not be reached (${internal.replace(/^\[\w+\] /, '')}). It is expected at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
+    return `A part of the gateway could not be reached (${internal.replace(/^\[\w+\] /, '')}). It is expected at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is${missingForTls(internal)}.`;
   if (error.reason === ErrorReason.UNAUTHENTICATED_SERVICE && error.message.includes(signedWithAnotherSecret))
     return `${error.message} Set SERVICE_SECRET to the gateway's, or DATA_DIR to where it keeps its own.`;
   return error.message;
+}
+
+/** What this process's environment may lack to reach a gateway that has RPC_TLS_CERT. */
+function missingForTls(internal: string): string {
+  if (/\bhttp:\S+ http\/2 stream closed/.test(internal))
+    return ', or RPC_TLS_CERT and RPC_TLS_KEY to its own: it may speak TLS';
+  if (/self-signed certificate|unable to (verify|get)/.test(internal))
+    return ', or NODE_EXTRA_CA_CERTS to a file with the authority of its certificate';
+  return '';
 }
 
 /** The number of positional arguments in a usage: `<id> [number|default] [--page n]` has two. */
