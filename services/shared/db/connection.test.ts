@@ -84,6 +84,11 @@ test.each([
   expect(warnings).toEqual([]);
 });
 
+test('an sslmode of DATABASE_URL that there is not is refused, as in libpq', async () => {
+  const checked = checkReachable(urlWith(`sslmode=verify_full&sslrootcert=${join(folder, 'own.pem')}`));
+  await expect(checked).rejects.toThrow('sslmode=verify_full is none of disable,');
+});
+
 test('while the file of sslrootcert cannot be read, connections are made with what it said last', async () => {
   const file = join(folder, 'replaced.pem');
   copyFileSync(join(folder, 'own.pem'), file);

@@ -82,6 +82,9 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
   };
 }
 
+/** Those of libpq, and pg's own word for `require`. */
+const sslModes = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+
 /**
  * Gives `sslmode` the meaning it has in libpq (Postgres documentation, SSL Support) and in the URLs that providers hand out: by default pg
  * treats `require` as `verify-full`, with a warning. The connection never falls back to clear text, so `allow` and `prefer` mean `require`.
@@ -90,6 +93,9 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
 function asLibpqReads(url: DatabaseUrl): string {
   const read = new URL(url);
   const mode = read.searchParams.get('sslmode') || undefined;
+  // pg takes any other word for `verify-full`.
+  if (mode !== undefined && !sslModes.includes(mode))
+    throw new Error(`sslmode=${mode} is none of ${sslModes.join(', ')}`);
   if (read.searchParams.get('sslrootcert') === 'system') {
     // Public authorities sign anybody's certificate; only the name shows that it is the database's.
     if (mode !== undefined && mode !== 'verify-full') {
@@ -99,7 +105,6 @@ function asLibpqReads(url: DatabaseUrl): string {
     read.searchParams.set('sslmode', 'verify-full');
     return read.href;
   }
-  // pg's own word for `require`, which libpq does not know.
   if (mode === undefined || mode === 'no-verify') return url;
   if (mode === 'allow' || mode === 'prefer') read.searchParams.set('sslmode', 'require');
   read.searchParams.set('uselibpqcompat', 'true');
