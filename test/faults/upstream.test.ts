@@ -167,11 +167,7 @@ describe('an upstream that fails before its first byte', () => {
       400,
       { error: { message: 'Budget has been exceeded! Current cost: 9.1, Max budget: 9.0', code: '400' } },
     ],
-    [
-      'LiteLLM',
-      429,
-      { error: { message: 'Budget has been exceeded! Current cost: 9.1, Max budget: 9.0', code: '429' } },
-    ],
+    ['LiteLLM', 429, { error: { message: 'ExceededBudget: User=7 over budget. Spend=9.1, Budget=9.0', code: '429' } }],
   ])('a complaint about our own account, such as %s with %i, is not blamed on the client', async (_, status, body) => {
     simulator.next({ instead: { status, body } });
     const error = await refusal();

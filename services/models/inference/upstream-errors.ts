@@ -21,9 +21,10 @@ const contentRefusal = /moderation|flagged|content[ _-]?(policy|filter|managemen
 
 /**
  * A 400 or 429 about our own account: how Google and xAI word it for the key, Google for the location, Anthropic and LiteLLM for the money.
+ * LiteLLM's `ExceededBudget: End User` is about the `user` that a call names.
  */
 const accountRefusal =
-  /^(API key (not (valid|found)|expired)|Incorrect API key|User location is not supported|Your credit balance is too low|Budget has been exceeded)/i;
+  /^(API key (not (valid|found)|expired)|Incorrect API key|User location is not supported|Your credit balance is too low|Budget has been exceeded|ExceededBudget: User)/i;
 
 /** A 404 about our own name for the model, as OpenAI, vLLM and Ollama word it. */
 const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
