@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { v8Options } from './test/support/v8-options.ts';
 
 /**
  * Those that take longest come first, so that none of them is left when the rest is done, and those that start many processes: a fork
@@ -71,6 +72,7 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     sequence: { sequencer: LongestFirst },
     pool: 'forks',
+    execArgv: v8Options,
     // Most tests wait for a process, a database or a browser: two for each core, and one more, keep the cores busy. More than a dozen
     // would not end sooner: the longest file takes as long as a twelfth of them all.
     maxWorkers: Math.min(12, 2 * availableParallelism() + 1),

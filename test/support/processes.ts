@@ -1,13 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { v8Options } from './v8-options.ts';
 import { waitFor } from './wait-for.ts';
 
 /** The folder of package.json. */
 const root = fileURLToPath(new URL('../../', import.meta.url));
-
-/** As in `npm start`: with less room, V8 collects garbage constantly while modules are loaded. */
-const roomFromTheStart = '--min-semi-space-size=16';
 
 /** A gateway's first start, with migrations, takes some seconds; on a busy machine several times as long. */
 const lineTimeoutMs = 60_000;
@@ -47,7 +45,7 @@ export type StartedProcess = AsyncDisposable & {
  */
 export function startProcess({
   script,
-  command = [process.execPath, roomFromTheStart],
+  command = [process.execPath, ...v8Options],
   args = [],
   env = {},
   detached = false,
