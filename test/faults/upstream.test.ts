@@ -144,6 +144,7 @@ describe('an upstream that fails before its first byte', () => {
       'seed: Extra inputs are not permitted',
     ],
     ['Google', 400, [{ error: { code: 400, message: 'Unknown name.', status: 'INVALID_ARGUMENT' } }], 'Unknown name.'],
+    ['LiteLLM', 422, { error: { message: 'ExceededBudget: End User=7.', type: 'budget_exceeded' } }, 'End User=7'],
   ])('a message in the way of %s is passed on, within bounds', async (_, status, body, said) => {
     simulator.next({ instead: { status, body } });
     const error = await refusal();
@@ -164,10 +165,10 @@ describe('an upstream that fails before its first byte', () => {
     ['Moonshot', 429, { error: { message: 'Recharge your credit.', type: 'exceeded_current_quota_error' } }],
     [
       'LiteLLM',
-      400,
-      { error: { message: 'Budget has been exceeded! Current cost: 9.1, Max budget: 9.0', code: '400' } },
+      422,
+      { error: { message: 'Budget has been exceeded! Current cost: 9.1', type: 'budget_exceeded', code: '422' } },
     ],
-    ['LiteLLM', 429, { error: { message: 'ExceededBudget: User=7 over budget. Spend=9.1, Budget=9.0', code: '429' } }],
+    ['LiteLLM', 429, { error: { message: 'ExceededBudget: User=7 over budget.', type: 'budget_exceeded' } }],
   ])('a complaint about our own account, such as %s with %i, is not blamed on the client', async (_, status, body) => {
     simulator.next({ instead: { status, body } });
     const error = await refusal();

@@ -19,12 +19,9 @@ const contextOverflow = /maximum context length|exceeds the available context si
 /** A 403 of a provider, such as OpenRouter, that forbids the content; other 403s are about our own credential. */
 const contentRefusal = /moderation|flagged|content[ _-]?(policy|filter|management)/i;
 
-/**
- * A 400 or 429 about our own account: how Google and xAI word it for the key, Google for the location, Anthropic and LiteLLM for the money.
- * LiteLLM's `ExceededBudget: End User` is about the `user` that a call names.
- */
+/** A 400 about our own account: how Google and xAI word it for the key, Google for the location, Anthropic for the money. */
 const accountRefusal =
-  /^(API key (not (valid|found)|expired)|Incorrect API key|User location is not supported|Your credit balance is too low|Budget has been exceeded|ExceededBudget: User)/i;
+  /^(API key (not (valid|found)|expired)|Incorrect API key|User location is not supported|Your credit balance is too low)/i;
 
 /** A 404 about our own name for the model, as OpenAI, vLLM and Ollama word it. */
 const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
@@ -77,7 +74,7 @@ function upstreamError(head: UpstreamHead, said: SaidError): GatewayError {
 function namedStatus(head: Pick<UpstreamHead, 'status'>, said: SaidError): number {
   if (said.isUnpaid) return 402;
   const status = (head.status < 300 ? said.status : undefined) ?? head.status;
-  return (status === 400 || status === 429) && accountRefusal.test(said.message) ? 401 : status;
+  return status === 400 && accountRefusal.test(said.message) ? 401 : status;
 }
 
 /** What an error that comes without a status says of our own account; null: it is about something else. */

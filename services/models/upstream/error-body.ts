@@ -18,7 +18,7 @@ export type SaidError = {
   isUnpaid: boolean;
 };
 
-/** Types that OpenAI and Moonshot, and codes that OpenAI, give to errors about an account without money. */
+/** Types that OpenAI, Moonshot and LiteLLM, and codes that OpenAI, give to errors about an account without money. */
 const unpaidNames: ReadonlySet<unknown> = new Set([
   'insufficient_quota',
   'exceeded_current_quota_error',
@@ -28,7 +28,11 @@ const unpaidNames: ReadonlySet<unknown> = new Set([
   'organization_spend_limit_exceeded',
   'organization_usage_limit_exceeded',
   'project_spend_limit_exceeded',
+  'budget_exceeded',
 ]);
+
+/** How LiteLLM begins if the budget is not that of the gateway's key, user or team, but of a `user` or tag that the call names. */
+const namedBudget = /^(ExceededBudget: End User|Budget has been exceeded! Tag)=/;
 
 /**
  * Codes and types that stand for a status. The code counts first, since an error about our key or our name for the model has the type of a
@@ -81,6 +85,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
     (text) => typeof text === 'string' && text !== '',
   );
   const numeric = statusIn(error.code);
+  const isUnpaid = unpaidNames.has(error.code) || unpaidNames.has(error.type);
   return {
     message: redact((message as string | undefined) ?? '').slice(0, 2000),
     quote: outer.error ? redact(JSON.stringify({ error: outer.error })).slice(0, 300) : nothing.quote,
@@ -88,7 +93,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
     param: nameOrNone(error.param, redact)?.replace(/^body\./, ''),
     code: numeric === undefined ? nameOrNone(error.code, redact) : undefined,
     status: numeric ?? statusesByName.get(error.code) ?? statusesByName.get(error.type),
-    isUnpaid: unpaidNames.has(error.code) || unpaidNames.has(error.type),
+    isUnpaid: isUnpaid && !namedBudget.test(String(message)),
   };
 }
 
