@@ -163,6 +163,9 @@ describe('an upstream that fails before its first byte', () => {
     ['OpenAI', 429, { error: { message: 'Your credit is used up.', type: 'insufficient_quota', code: null } }],
     ['OpenAI', 429, { error: { type: 'rate_limit_error', code: 'project_spend_limit_exceeded' } }],
     ['Moonshot', 429, { error: { message: 'Recharge your credit.', type: 'exceeded_current_quota_error' } }],
+    ['Zhipu', 429, { error: { message: 'Insufficient balance: recharge your credit.', code: '1113' } }],
+    ['Alibaba', 400, { error: { message: 'See that your key is in good standing.', code: 'Arrearage' } }],
+    ['Groq', 400, { error: { message: 'The organization of your key.', code: 'organization_restricted' } }],
     [
       'LiteLLM',
       422,

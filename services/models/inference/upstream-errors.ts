@@ -72,7 +72,7 @@ function upstreamError(head: UpstreamHead, said: SaidError): GatewayError {
 
 /** An error after a successful head counts as one with the status that it names, and one about our own account as a 402 or 401. */
 function namedStatus(head: Pick<UpstreamHead, 'status'>, said: SaidError): number {
-  if (said.isUnpaid) return 402;
+  if (said.isOfOwnAccount) return 402;
   const status = (head.status < 300 ? said.status : undefined) ?? head.status;
   return status === 400 && accountRefusal.test(said.message) ? 401 : status;
 }

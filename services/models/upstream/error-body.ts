@@ -14,12 +14,12 @@ export type SaidError = {
   code: string | undefined;
   /** The HTTP status that its code or type stands for; undefined: none. */
   status: number | undefined;
-  /** Whether its code or type says that the gateway's own account has no money left, whatever the status. */
-  isUnpaid: boolean;
+  /** Whether its code or type says that the gateway's own account has no money left, or is barred, whatever the status. */
+  isOfOwnAccount: boolean;
 };
 
-/** Types that OpenAI, Moonshot and LiteLLM, and codes that OpenAI, give to errors about an account without money. */
-const unpaidNames: ReadonlySet<unknown> = new Set([
+/** Types that OpenAI, Moonshot and LiteLLM, and codes that OpenAI, Zhipu, Alibaba and Groq, give to errors about such an account. */
+const ownAccountNames: ReadonlySet<unknown> = new Set([
   'insufficient_quota',
   'exceeded_current_quota_error',
   'billing_not_active',
@@ -29,6 +29,9 @@ const unpaidNames: ReadonlySet<unknown> = new Set([
   'organization_usage_limit_exceeded',
   'project_spend_limit_exceeded',
   'budget_exceeded',
+  '1113',
+  'Arrearage',
+  'organization_restricted',
 ]);
 
 /** How LiteLLM begins if the budget is not that of the gateway's key, user or team, but of a `user` or tag that the call names. */
@@ -64,7 +67,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
     param: undefined,
     code: undefined,
     status: undefined,
-    isUnpaid: false,
+    isOfOwnAccount: false,
   };
   let parsed: unknown;
   try {
@@ -85,7 +88,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
     (text) => typeof text === 'string' && text !== '',
   );
   const numeric = statusIn(error.code);
-  const isUnpaid = unpaidNames.has(error.code) || unpaidNames.has(error.type);
+  const isOfOwnAccount = ownAccountNames.has(error.code) || ownAccountNames.has(error.type);
   return {
     message: redact((message as string | undefined) ?? '').slice(0, 2000),
     quote: outer.error ? redact(JSON.stringify({ error: outer.error })).slice(0, 300) : nothing.quote,
@@ -93,7 +96,7 @@ export function readErrorBody(body: string, redact: (text: string) => string): S
     param: nameOrNone(error.param, redact)?.replace(/^body\./, ''),
     code: numeric === undefined ? nameOrNone(error.code, redact) : undefined,
     status: numeric ?? statusesByName.get(error.code) ?? statusesByName.get(error.type),
-    isUnpaid: isUnpaid && !namedBudget.test(String(message)),
+    isOfOwnAccount: isOfOwnAccount && !namedBudget.test(String(message)),
   };
 }
 
