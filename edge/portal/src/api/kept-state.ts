@@ -60,7 +60,8 @@ export function createKeptStates(api: Api): KeptStates {
     if (!('claims' in session) || isDistrusted) return;
     const states = { ...statesBefore() };
     for (const [name, cell] of cells) states[name] = cell.lasting();
-    store({ sessionId: session.claims.sessionId, states });
+    const isEmpty = Object.values(states).every((state) => state === undefined);
+    store(isEmpty ? null : { sessionId: session.claims.sessionId, states });
   };
   // What one user saw must not be shown to the next.
   api.subscribe(() => {
