@@ -295,6 +295,11 @@ test('what a model draws and where it has found what it says are shown, nothing 
   ]);
   await sources.getByText('https://two.example').waitFor();
   expect(await sources.last().getByRole('listitem').count()).toBe(2);
+  // Not every model that draws takes pictures.
+  await page.getByLabel('Send drawn pictures back').uncheck();
+  const without = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
+  await page.getByRole('button', { name: 'Regenerate' }).click();
+  expect((await without).postDataJSON().messages.at(-1).content).toBe('Is it so?');
   expect(await seriousFindings(page)).toEqual([]);
   expect(troubles).toEqual([]);
   await close();

@@ -9,7 +9,7 @@ const drew = (images: readonly string[], content = '') => ({
   images,
   model: 'painter',
 });
-const settings = (model: string) => ({ model, system: '', temperature: '', maxTokens: '' });
+const settings = (model: string) => ({ model, system: '', temperature: '', maxTokens: '', sendsPictures: true });
 
 test('the pictures that a model drew last are shown to it by the message after them, and to no other model', () => {
   const older = 'data:image/png;base64,BB';

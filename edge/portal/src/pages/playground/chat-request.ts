@@ -13,7 +13,14 @@ export type ChatRequest = {
 };
 
 /** What the fields beside the conversation say; empty where they say nothing. */
-export type ChatSettings = { model: string; system: string; temperature: string; maxTokens: string };
+export type ChatSettings = {
+  model: string;
+  system: string;
+  temperature: string;
+  maxTokens: string;
+  /** Whether the model is shown the pictures that it drew: not each one that draws takes any. */
+  sendsPictures: boolean;
+};
 
 /** A message that may be an answer with pictures, and whose answer it is. */
 type Drawn = Message & { model?: string; images?: readonly string[] };
@@ -24,9 +31,9 @@ type Drawn = Message & { model?: string; images?: readonly string[] };
  */
 export function requestOf(
   history: readonly Drawn[],
-  { model, system, temperature, maxTokens }: ChatSettings,
+  { model, system, temperature, maxTokens, sendsPictures }: ChatSettings,
 ): ChatRequest {
-  const drawnAt = history.findLastIndex((turn) => turn.model === model && picturesOf(turn).length > 0);
+  const drawnAt = history.findLastIndex((turn) => sendsPictures && turn.model === model && picturesOf(turn).length > 0);
   const pictures = picturesOf(history[drawnAt]).map((url) => ({ type: 'image_url' as const, image_url: { url } }));
   const shownAt = history.findIndex(({ role }, index) => index > drawnAt && role === 'user');
   const messages = history.map(({ role, content }, index) =>

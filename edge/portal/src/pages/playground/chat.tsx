@@ -23,8 +23,9 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
   const [temperature, setTemperature] = useKeptState('chat temperature', '', asItIs);
   const [maxTokens, setMaxTokens] = useKeptState('chat maximum', '', asItIs);
   const [formatted, setFormatted] = useKeptState('chat formatted', true, asItIs);
+  const [sendsPictures, setSendsPictures] = useKeptState('chat pictures', true, asItIs);
   const [viewingCode, setViewingCode] = useState(false);
-  const settings = { model, system, temperature, maxTokens };
+  const settings = { model, system, temperature, maxTokens, sendsPictures };
   const messages = asked(isEditing ? turns.slice(0, lastOfUser(turns)) : turns, text);
   const log = useRef<HTMLDivElement>(null);
   const message = useRef<HTMLTextAreaElement>(null);
@@ -131,6 +132,9 @@ export function Chat({ model, onModelGone }: { model: string; onModelGone: () =>
             onChange={setMaxTokens}
           />
           <Checkbox label="Format answers" checked={formatted} onChange={setFormatted} />
+          {turns.some(({ images = [] }) => images.length > 0) && (
+            <Checkbox label="Send drawn pictures back" checked={sendsPictures} onChange={setSendsPictures} />
+          )}
           <Button icon="code" disabled={messages.length === 0} onClick={() => setViewingCode(true)}>
             View code
           </Button>
