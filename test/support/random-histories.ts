@@ -16,6 +16,9 @@ export const kind = <Kind extends string, Fields>(
 /** How often it is drawn, beside others. */
 export const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
 
+/** The mark, such as `mark-7;`, by which a history knows again a call of its own in a request; empty if that has none. */
+export const markOf = ({ body }: { body: Buffer }): string => /mark-\d+;/.exec(body.toString())?.[0] ?? '';
+
 /**
  * Random histories of something, as many as run before every merge, or as the variable `<NAME>_HISTORIES` says: 200 take a night. Put what
  * a failed run prints into `<NAME>_SEED` to reproduce it; then it is also shrunk, which takes minutes.

@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 import { type InferenceBench, liftRateLimits, operationsOfCalls, startInferenceBench } from '../inference.ts';
+import { nothingYet, type Received, receive } from '../receive.ts';
 import { type Behaviour, behaviourOf } from '../simulator/behaviour.ts';
 import { embeddingsAnswer, imagesAnswer } from '../simulator/other-answers.ts';
 import { textAnswer } from '../simulator/text-generation.ts';
@@ -26,8 +27,6 @@ const paths = {
 /** The most that the last call of a history costs. */
 const largestLastUsd = 0.002;
 
-/** What a client received of a call. */
-type Received = { status: number; requestId: string; bytes: Buffer; isWhole: boolean; hasLeft: boolean };
 type Result = { name: string; call: Call; received: Received };
 type UsageEvent = {
   request_id: string;
@@ -128,37 +127,16 @@ export class History {
   }
 
   async #receive(name: string, call: Call): Promise<Received> {
-    const leaving = new AbortController();
-    const url = `${this.#bench.gateway.url}${call.prefix}${paths[call.operation]}`;
+    const { gateway, simulator } = this.#bench;
+    const url = `${gateway.url}${call.prefix}${paths[call.operation]}`;
     const { body, contentType } = bodyOf(name, call);
-    const received: Received = { status: 0, requestId: '', bytes: Buffer.alloc(0), isWhole: false, hasLeft: false };
-    const leave = (): void => {
-      received.hasLeft = true;
-      leaving.abort();
+    const headers = {
+      authorization: `Bearer ${this.#key.key}`,
+      ...(contentType !== null && { 'content-type': contentType }),
     };
-    if (call.leaves === 'asked')
-      void this.#bench.simulator.waitFor((entry) => nameIn(entry) === name).then(leave, () => {});
-    try {
-      const response = await fetch(url, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${this.#key.key}`,
-          ...(contentType !== null && { 'content-type': contentType }),
-        },
-        body,
-        signal: leaving.signal,
-      });
-      received.status = response.status;
-      received.requestId = response.headers.get('x-request-id')!;
-      for await (const piece of response.body!) {
-        received.bytes = Buffer.concat([received.bytes, piece]);
-        if (typeof call.leaves === 'number' && received.bytes.length >= call.leaves) leave();
-      }
-      received.isWhole = true;
-    } catch (error) {
-      // Only the answer may break off.
-      if (!received.hasLeft && received.status === 0) throw error;
-    }
+    const received = nothingYet();
+    const untilAsked = () => simulator.waitFor((entry) => nameIn(entry) === name);
+    await receive(received, url, { headers, body }, { leaves: call.leaves, untilAsked });
     return received;
   }
 

@@ -12,6 +12,7 @@ import { channels } from '../../../services/jobs/workers/channels.ts';
 import { startJobWorker } from '../../../services/jobs/workers/start.ts';
 import { ClockAhead } from '../clock-ahead.ts';
 import { type Answer, owner, type TestGateway } from '../gateway.ts';
+import { markOf } from '../random-histories.ts';
 import { silentLogger } from '../silent-logger.ts';
 import type { Behaviour } from '../simulator/behaviour.ts';
 import { startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
@@ -510,8 +511,6 @@ class History {
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape; the comparisons are the types.
 type Json = any;
-
-const markOf = ({ body }: Pick<TruthEntry, 'body'>): string => /mark-\d+;/.exec(body.toString())?.[0] ?? '';
 
 const chosen = <Item>(items: readonly Item[], pick: number): Item | undefined => items[pick % items.length];
 

@@ -16,7 +16,7 @@ const call = kind('call', {
   tokensMax: fc.constantFrom(1_000, 1_000, 50),
   answer: fc.constantFrom('whole', 'whole', 'whole', 'cut', 'away', 'refused', 'no usage'),
   holdMs: fc.constantFrom(0, 0, 5, 40),
-  leaves: fc.constantFrom(null, null, null, null, 'asked', 1, 300),
+  leaves: fc.constantFrom<'asked' | number | null>(null, null, null, null, 'asked', 1, 300),
 });
 const job = kind('job', {
   caller,

@@ -5,6 +5,8 @@ import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type Answer, owner, startTestGateway, type TestGateway } from '../gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../postgres.ts';
+import { markOf } from '../random-histories.ts';
+import { nothingYet, type Received, receive } from '../receive.ts';
 import type { Behaviour } from '../simulator/behaviour.ts';
 import { TwoReplicas } from '../two-replicas.ts';
 import { startUpstreamSimulator, type TruthEntry, type UpstreamSimulator } from '../upstream-simulator.ts';
@@ -45,19 +47,8 @@ export async function startHistory(): Promise<History> {
   return history;
 }
 
-/** What a client received of a call. */
-type Received = {
-  mark: string;
-  caller: Caller;
-  call: Call;
-  by: TestGateway;
-  status: number;
-  code: string | null;
-  requestId: string;
-  bytes: Buffer;
-  isWhole: boolean;
-  hasLeft: boolean;
-};
+/** A call with what its client received of it. */
+type Made = Received & { mark: string; caller: Caller; call: Call; by: TestGateway; code: string | null };
 type Member = { email: string; password: string; tenantId: string };
 
 class History {
@@ -72,7 +63,7 @@ class History {
   readonly #tokens: Record<string, string> = {};
   readonly #keys = {} as Record<'capped' | 'other' | 'guest', { id: string; key: string }>;
   readonly #scripts = new Map<string, { answers: string[]; tokens: number; holdMs: number }>();
-  readonly #received: Received[] = [];
+  readonly #received: Made[] = [];
   readonly #jobs: { id: string; caller: Caller; mark: string }[] = [];
   readonly #usd = new Set<number>([10]);
   #turn = 0;
@@ -231,18 +222,10 @@ class History {
       case 'price':
         this.#usd.add(act.usd);
         return this.#operator('POST', '/prices', { model, output_per_million_tokens_usd: act.usd });
-      case 'deployment': {
-        const { deployments } = (
-          await this.#api('GET', `/admin/models/${encodeURIComponent(model)}`, await this.#session('owner'))
-        ).json;
-        return this.#operator('PATCH', `/deployments/${deployments[0].id}`, { enabled: act.enabled });
-      }
-      case 'move': {
-        const { deployments } = (
-          await this.#api('GET', `/admin/models/${encodeURIComponent(model)}`, await this.#session('owner'))
-        ).json;
-        return this.#operator('PATCH', `/deployments/${deployments[1].id}`, { upstream_model: `sim-${++this.#marks}` });
-      }
+      case 'deployment':
+        return this.#changeDeployment(0, { enabled: act.enabled });
+      case 'move':
+        return this.#changeDeployment(1, { upstream_model: `sim-${++this.#marks}` });
       case 'restart': {
         if (this.#isAlone) return;
         this.#isAlone = true;
@@ -263,54 +246,25 @@ class History {
   async #call(call: Call): Promise<void> {
     const mark = `mark-${++this.#marks};`;
     this.#scripts.set(mark, { answers: [call.answer], tokens: call.tokens, holdMs: call.holdMs });
-    const leaving = new AbortController();
-    const received: Received = {
-      mark,
-      caller: call.caller,
-      call,
-      by: this.#one(),
-      status: 0,
-      code: null,
-      requestId: '',
-      bytes: Buffer.alloc(0),
-      isWhole: false,
-      hasLeft: false,
-    };
+    const received: Made = { ...nothingYet(), mark, caller: call.caller, call, by: this.#one(), code: null };
     this.#received.push(received);
-    const leave = () => {
-      received.hasLeft = true;
-      leaving.abort();
-    };
-    if (call.leaves === 'asked') void this.#simulator.waitFor((entry) => markOf(entry) === mark).then(leave, () => {});
     const credential = await this.#credential(call.caller);
-    try {
-      const response = await fetch(`${received.by.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${credential}`, 'content-type': 'application/json' },
-        body: JSON.stringify({
-          model,
-          messages: [{ role: 'user', content: mark }],
-          max_tokens: call.tokensMax,
-          stream: call.isStream,
-        }),
-        signal: leaving.signal,
-      });
-      received.status = response.status;
-      received.requestId = response.headers.get('x-request-id')!;
-      for await (const piece of response.body!) {
-        received.bytes = Buffer.concat([received.bytes, piece]);
-        if (typeof call.leaves === 'number' && received.bytes.length >= call.leaves) leave();
-      }
-      received.isWhole = true;
-    } catch (error) {
-      if (!received.hasLeft && received.status === 0) throw error;
-    }
+    const headers = { authorization: `Bearer ${credential}`, 'content-type': 'application/json' };
+    const body = JSON.stringify({
+      model,
+      messages: [{ role: 'user', content: mark }],
+      max_tokens: call.tokensMax,
+      stream: call.isStream,
+    });
+    const untilAsked = () => this.#simulator.waitFor((entry) => markOf(entry) === mark);
+    const url = `${received.by.url}/v1/chat/completions`;
+    await receive(received, url, { headers, body }, { leaves: call.leaves, untilAsked });
     if (received.status >= 400 && received.isWhole) received.code = JSON.parse(received.bytes.toString()).error.code;
   }
 
   /** A replica that ends runs to their end the calls that it has got; others would find nobody. */
   async #hasHeardAll(replica: TestGateway): Promise<void> {
-    const isHeard = ({ by, status, hasLeft, mark }: Received) =>
+    const isHeard = ({ by, status, hasLeft, mark }: Made) =>
       by !== replica || status !== 0 || hasLeft || this.#simulator.requests.some((entry) => markOf(entry) === mark);
     await waitFor(() => this.#received.every(isHeard), { description: 'calls to have arrived' });
   }
@@ -545,6 +499,12 @@ class History {
     expect([200, 204], answer.text).toContain(answer.status);
   }
 
+  async #changeDeployment(index: number, change: object): Promise<void> {
+    const path = `/admin/models/${encodeURIComponent(model)}`;
+    const { deployments } = (await this.#api('GET', path, await this.#session('owner'))).json;
+    return this.#operator('PATCH', `/deployments/${deployments[index].id}`, change);
+  }
+
   #mayMiss(answer: Answer, ...others: number[]): void {
     expect([200, 201, 204, 404, ...others], answer.text).toContain(answer.status);
   }
@@ -566,4 +526,3 @@ type Json = any;
 const ownerOf = (caller: Caller) => (caller === 'guest' ? 'guest' : 'owner');
 const nano = (events: readonly Json[]): number =>
   events.reduce((sum, { cost_usd }) => sum + Math.round(cost_usd * 1e9), 0);
-const markOf = ({ body }: TruthEntry): string => /mark-\d+;/.exec(body.toString())?.[0] ?? '';
