@@ -88,7 +88,7 @@ function CallDialog({ call, onClose }: { call: AdminCall; onClose: () => void })
   return (
     <RequestDialog
       event={call}
-      jobHref={`/operator/jobs?search=${call.job_id}`}
+      jobHref={(id) => `/operator/jobs?search=${id}`}
       by={
         api_key_id === null ? (
           'None: a session'

@@ -125,7 +125,7 @@ export function History({
           event={open}
           by={keyName(open.api_key_id)}
           facts={emails === null ? [] : [['User', emails.get(open.user_id) || open.user_id]]}
-          jobHref={open.user_id === userId ? `/jobs/${open.job_id}` : undefined}
+          jobHref={open.user_id === userId ? (id) => `/jobs/${id}` : undefined}
           action={
             isAdmin && open.cost_usd > 0 ? (
               <ButtonLink href={`/billing${chargeQuery(open)}`}>Show charge</ButtonLink>

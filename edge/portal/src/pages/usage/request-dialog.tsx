@@ -16,8 +16,8 @@ type RequestDialogProps = {
   by: ReactNode;
   /** What else is known of it. */
   facts?: readonly (readonly [string, ReactNode])[];
-  /** Where its job is shown, if it was an attempt of one and whoever is here may see that. */
-  jobHref?: string | undefined;
+  /** Where a job is shown, for those who may see the one of which it was an attempt. */
+  jobHref?: ((id: string) => string) | undefined;
   /** Where this leads. */
   action?: ReactNode;
   onClose: () => void;
@@ -56,16 +56,20 @@ export function RequestDialog({ event, by, facts = [], jobHref, action, onClose 
   );
 }
 
-const jobFacts = (id: string | null, href: string | undefined, onLeave: () => void): [string, ReactNode][] =>
+const jobFacts = (
+  id: string | null,
+  hrefOf: RequestDialogProps['jobHref'],
+  onLeave: () => void,
+): [string, ReactNode][] =>
   id === null
     ? []
     : [
         [
           'Job',
-          href === undefined ? (
+          hrefOf === undefined ? (
             <Code key="job" text={id} />
           ) : (
-            <Link key="job" href={href} className="hover:underline" onClick={onLeave}>
+            <Link key="job" href={hrefOf(id)} className="hover:underline" onClick={onLeave}>
               <Code text={id} />
             </Link>
           ),
